@@ -290,11 +290,11 @@ interface FilterableType<Value> extends FieldType<Value> {
 
 type HandlerResult = Reply | Response;
 
+type HeaderDescriptions = Readonly<Record<string, string>>;
+
 type HeaderMaker = (request: PluginRequest) => HeaderValues;
 
 type HeaderValues = Readonly<Record<string, string>> | Headers | readonly string[];
-
-type HeaderWords = Readonly<Record<string, string>>;
 
 interface IdempotencyKeyUse {
     readonly key: string;
@@ -856,7 +856,7 @@ const errorCodes: Readonly<{
     };
 }>;
 
-function errorResponses(codes: readonly (keyof typeof errors)[], headers?: HeaderWords): OpenApiMap;
+function errorResponses(codes: readonly (keyof typeof errors)[], headers?: HeaderDescriptions): OpenApiMap;
 
 const errors: {
     readonly invalid_parameter: readonly ['A parameter has an invalid value.'];
@@ -866,7 +866,7 @@ const errors: {
     }];
     readonly not_found: readonly ['The requested resource could not be found.'];
     readonly request_timeout: readonly ['The request did not arrive in time.'];
-    readonly idempotency_in_flight: readonly ['The first request with this key is under way.', {
+    readonly idempotency_in_flight: readonly ['The first request with this key is in flight.', {
         'Retry-After': string;
     }];
     readonly content_too_large: readonly ['Body is too large.'];
@@ -874,15 +874,15 @@ const errors: {
         readonly Accept: 'application/json';
     }];
     readonly idempotency_mismatch: readonly ['The Idempotency-Key was used with another body.'];
-    readonly too_many_requests: readonly ['Too many requests came.', {
+    readonly too_many_requests: readonly ['Too many requests.', {
         'Retry-After': string;
     }];
-    readonly internal_error: readonly ['Something went wrong on the side of the server.'];
-    readonly bad_gateway: readonly ['A proxy had no valid answer of the server.'];
+    readonly internal_error: readonly ['The server failed.'];
+    readonly bad_gateway: readonly ['A proxy got no valid response from the server.'];
     readonly unavailable: readonly ['The server cannot do this now.', {
         'Retry-After': string;
     }];
-    readonly gateway_timeout: readonly ['A proxy had no answer of the server in time.'];
+    readonly gateway_timeout: readonly ['A proxy got no response from the server in time.'];
 };
 
 function faultsPlugin(options?: FaultsOptions): Plugin;
@@ -995,7 +995,7 @@ const requiredFields: {
     categoryId: FieldType<bigint>;
 };
 
-function response(description: string, content: OpenApiValue, headers?: HeaderWords): OpenApiValue;
+function response(description: string, content: OpenApiValue, headers?: HeaderDescriptions): OpenApiValue;
 
 function salvageFile(path: string, outPath: string): Promise<SalvageReport>;
 

@@ -1,30 +1,28 @@
-/**
- * Bearer keys: the Authorization header, the 401 to all else, and finding digests (C36 to C40).
- */
+/** Bearer authentication: the Authorization header, its 401, and the key ring (C36 to C40). */
 import { hash } from 'node:crypto';
 import { PetstoreError } from './errors.js';
 import { replyTo, SharedResponse, type Reply } from './reply.js';
 
 /**
- * The name of the key that a token is; undefined or empty for none. How long it takes must not tell
- * one key from another.
+ * Returns the name of the API key with this token, or undefined if the token is not valid. Its time
+ * must not depend on how much of a key the token has right.
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
-/** The bearer token of an Authorization header; of two, which come joined by ", ", none. */
+/** Returns the bearer token of an Authorization header; undefined if the header is repeated. */
 export function tokenOf(authorization = ''): string | undefined {
   return /^bearer +[\x21-\x7e]+$/i.test(authorization)
     ? authorization.slice('bearer '.length).trimStart()
     : undefined;
 }
 
-// Made once, and returned instead of thrown: `replyTo` says why.
+// Made once and returned, not thrown, because a 401 is frequent (see `replyTo`).
 const missing = unauthorized('Send an API key: Authorization: Bearer <API_KEY>.');
 const invalid = unauthorized('The API key is not valid.');
-/** The reply to a bearer token, which alone has this detail (C37; RFC 6750 section 3.1). */
+/** The reply to a bearer token that is not valid (C37; RFC 6750 section 3.1). */
 const invalidToken = unauthorized('The API key is not valid.', ', error="invalid_token"');
 
-/** The 401 to an Authorization header that has no key. */
+/** Returns the 401 for an Authorization header without a valid key. */
 export function refusalOf(authorization: string | undefined): Reply {
   if (authorization === undefined) return missing;
 
@@ -41,36 +39,36 @@ function unauthorized(message: string, detail = ''): Reply {
   );
 }
 
-/** An API key as it is kept. */
+/** A stored API key. */
 export interface KeyEntry {
-  /** Who it was given to, for logs. */
+  /** The name of its owner, for logs. */
   readonly name: string;
   /** `digestOfKey` of the key. */
   readonly digest: Buffer;
-  /** When it ends, in milliseconds since the epoch; absent for never. */
+  /** The time at which it expires, in milliseconds since the epoch; omitted for never. */
   readonly expiresAt?: number;
 }
 
-/** What is kept of a key: its SHA-256, 32 bytes. */
+/** Returns the SHA-256 of a key, in 32 bytes. */
 export function digestOfKey(key: string): Buffer {
   return hash('sha256', key, 'buffer');
 }
 
-/** Finds the key that a token is (C40), in a time that does not depend on the number of keys. */
+/** The accepted API keys (C40). Verifying takes the same time with one key as with 100,000. */
 export class KeyRing {
-  /** The entries by their digests, as byte strings; of one key there may be several. */
+  /** The entries by digest, as a byte string; a key may have several. */
   readonly #entries = new Map<string, KeyEntry[]>();
   readonly #clock: () => number;
 
   /**
-   * The tokens that were accepted, and their keys: a SHA-256 for each request would be 24 % of a
-   * small answer (`make bench PARTS=speed`).
+   * The accepted tokens with their keys. A SHA-256 per request would be 24 % of a small response
+   * (`make bench PARTS=speed`).
    */
   readonly #accepted = new Map<string, KeyEntry>();
 
   /**
-   * @param clock Milliseconds since the epoch.
-   * @throws TypeError for a digest that is not 32 bytes
+   * @param clock Returns milliseconds since the epoch.
+   * @throws TypeError if a digest is not 32 bytes long
    */
   constructor(entries: readonly KeyEntry[], clock: () => number) {
     this.#clock = clock;
@@ -86,13 +84,13 @@ export class KeyRing {
     }
   }
 
-  /** The name of the key that a token is, unless unknown or expired. */
+  /** Returns the name of the key with this token; undefined if it is unknown or expired. */
   verify(token: string): string | undefined {
     const accepted = this.#accepted.get(token);
     if (accepted !== undefined && this.#isActive(accepted)) return accepted.name;
 
-    // The time of this look-up tells nothing about a digest that differs in its last bytes alone: a
-    // Map compares texts only if their hashes are equal, and each process has its own hash seed.
+    // The time of this lookup reveals nothing about a digest: a Map compares strings only if their
+    // hashes are equal, and each process has its own hash seed.
     const found = this.#entries
       .get(digestOfKey(token).toString('latin1'))
       ?.findLast((entry) => this.#isActive(entry));
@@ -101,7 +99,7 @@ export class KeyRing {
     return found?.name;
   }
 
-  /** Most keys have no end, and reading the clock for each request would take a microsecond. */
+  /** True if a key has not expired. The clock is read only if needed, because it takes 1 µs. */
   #isActive({ expiresAt }: KeyEntry): boolean {
     return expiresAt === undefined || this.#clock() < expiresAt;
   }

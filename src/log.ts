@@ -1,10 +1,10 @@
-/** The log that an operator reads, and calls of what is not ours that cannot end the process. */
+/** The log, and calls of foreign code whose errors cannot end the process. */
 import { reasonOf } from './errors.js';
 
-/** `error` needs somebody, `warn` wants to be looked at, `info` is for the record. */
+/** The severity of a line: `error` needs action, `warn` needs attention. */
 export type LogLevel = 'info' | 'warn' | 'error';
 
-/** Takes what the operator is to know. Fields hold no key; a log that throws does no harm. */
+/** Writes a line for the operator. Fields never hold an API key. An error that it throws is ignored. */
 export type Log = (
   level: LogLevel,
   message: string,
@@ -12,25 +12,22 @@ export type Log = (
 ) => void;
 
 /**
- * A log that never throws, made of one that may: where fields cannot be written, the message is,
- * and says so.
+ * Returns a log that never throws. If `log` throws because of the fields, the message is logged
+ * without them.
  */
-export function harmlessLog(log: Log): Log {
+export function safeLog(log: Log): Log {
   return (level, message, fields) =>
-    void guarded(
+    void callSafely(
       () => log(level, message, fields),
       (error) =>
-        guarded(() =>
+        callSafely(() =>
           log(level, message, { unwritten: `the fields could not be logged: ${reasonOf(error)}` }),
         ),
     );
 }
 
-/**
- * Calls at once what is not ours. What it throws, or rejects with, goes to `failed` alone, if that
- * is given.
- */
-export async function guarded(
+/** Calls foreign code and passes any error, thrown or rejected, to `failed`. */
+export async function callSafely(
   call: () => unknown,
   failed?: (error: unknown) => void,
 ): Promise<void> {

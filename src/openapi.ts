@@ -1,8 +1,8 @@
-/** The OpenAPI 3.1 document: what is the same for all routes, and the parts of their operations. */
+/** The OpenAPI 3.1 document: its frame, and helpers for the operations of routes. */
 import { errorCodes } from './errors.js';
 import { petFields, petIdType, petStatuses } from './pet.js';
 
-/** A value of the document. */
+/** A JSON value of the document. */
 export type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
 
 type OpenApiMap = { readonly [name: string]: OpenApiValue };
@@ -10,25 +10,25 @@ type OpenApiMap = { readonly [name: string]: OpenApiValue };
 /** An Operation Object. */
 export interface OpenApiOperation {
   readonly [name: string]: OpenApiValue;
-  /** Unique: the function's name in a generated client. */
+  /** A unique name; generators name the function of a client by it. */
   readonly operationId: string;
-  /** By status, such as `errorResponses` makes them. */
+  /** The Response Objects by status code, as `errorResponses` returns them. */
   readonly responses: OpenApiMap;
 }
 
-/** The whole document, open to a plugin's additions. */
+/** The whole document, which plugins may change. */
 export interface OpenApiDocument {
   [name: string]: OpenApiValue;
-  /** A plugin adds its own schemas. */
+  /** The schemas, to which a plugin can add its own. */
   readonly components: {
     readonly schemas: { [name: string]: OpenApiValue };
     readonly securitySchemes: OpenApiValue;
   };
-  /** Groups of operations: a plugin may add its own. */
+  /** The groups of operations, to which a plugin can add its own. */
   readonly tags: { readonly name: string; readonly description: string }[];
 }
 
-/** A reference to a schema by its name. */
+/** Returns a reference to a schema by its name. */
 export function schemaRef(name: string): OpenApiValue {
   return { $ref: `#/components/schemas/${name}` };
 }
@@ -37,7 +37,7 @@ const draftProperties = Object.fromEntries(petFields.map(({ name, type }) => [na
 const required = petFields.filter(({ isRequired }) => isRequired).map(({ name }) => name);
 
 const schemas = {
-  PetStatus: { type: 'string', enum: petStatuses, description: 'Availability of the animal.' },
+  PetStatus: { type: 'string', enum: petStatuses, description: 'Availability of the pet.' },
   NewPet: { type: 'object', required, properties: draftProperties },
   Pet: {
     type: 'object',
@@ -56,12 +56,12 @@ const schemas = {
   },
 };
 
-/** The `content` of a JSON body, with an example. */
+/** Returns the `content` of a JSON body, with an example. */
 export function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue {
   return { 'application/json': { schema, example } };
 }
 
-/** A Parameter Object; only those of a path are required. */
+/** Returns a Parameter Object; only path parameters are required. */
 export function parameter(
   place: 'path' | 'query' | 'header',
   name: string,
@@ -71,13 +71,14 @@ export function parameter(
   return { name, in: place, required: place === 'path', description, schema };
 }
 
-type HeaderWords = Readonly<Record<string, string>>;
+/** Descriptions of headers by name. */
+type HeaderDescriptions = Readonly<Record<string, string>>;
 
-/** A Response Object. */
+/** Returns a Response Object. */
 export function response(
   description: string,
   content: OpenApiValue,
-  headers: HeaderWords = {},
+  headers: HeaderDescriptions = {},
 ): OpenApiValue {
   const schema = { type: 'string' };
   const described = Object.entries(headers).map(([name, text]) => [
@@ -89,28 +90,28 @@ export function response(
 
 const retryAfter = { 'Retry-After': 'Seconds to wait.' };
 
-/** What an error means, and the headers that come with it. */
+/** The description of each error, and of the headers of its response. */
 const errors = {
   invalid_parameter: ['A parameter has an invalid value.'],
   invalid_body: ['Body is missing required fields or contains invalid values.'],
   unauthorized: ['API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' }],
   not_found: ['The requested resource could not be found.'],
   request_timeout: ['The request did not arrive in time.'],
-  idempotency_in_flight: ['The first request with this key is under way.', retryAfter],
+  idempotency_in_flight: ['The first request with this key is in flight.', retryAfter],
   content_too_large: ['Body is too large.'],
   unsupported_media_type: ['Body is not JSON.', { Accept: 'application/json' }],
   idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
-  too_many_requests: ['Too many requests came.', retryAfter],
-  internal_error: ['Something went wrong on the side of the server.'],
-  bad_gateway: ['A proxy had no valid answer of the server.'],
+  too_many_requests: ['Too many requests.', retryAfter],
+  internal_error: ['The server failed.'],
+  bad_gateway: ['A proxy got no valid response from the server.'],
   unavailable: ['The server cannot do this now.', retryAfter],
-  gateway_timeout: ['A proxy had no answer of the server in time.'],
+  gateway_timeout: ['A proxy got no response from the server in time.'],
 } as const;
 
-/** A Responses Object of errors; all of them carry the headers. */
+/** Returns a Responses Object of errors, each with these headers. */
 export function errorResponses(
   codes: readonly (keyof typeof errors)[],
-  headers: HeaderWords = {},
+  headers: HeaderDescriptions = {},
 ): OpenApiMap {
   const responses = codes.map((code) => {
     const [message, own] = errors[code];
@@ -122,11 +123,11 @@ export function errorResponses(
 }
 
 const keyOrigin =
-  'Made by `petstore keys add NAME` where the server runs; ' +
-  'after `make run` it is in `data/dev-key`.';
+  '`petstore keys add NAME` makes a key on the machine of the server; ' +
+  'after `make run` a key is in `data/dev-key`.';
 const bearerAuth = { type: 'http', scheme: 'bearer', description: keyOrigin };
 
-/** A copy, for plugins change it. */
+/** Returns a new document, which plugins may change. */
 export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): OpenApiDocument {
   return structuredClone({
     openapi: '3.1.0',
@@ -134,14 +135,13 @@ export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): 
       title: 'Petstore',
       version: '1.0.0',
       description:
-        'Manages the animals that a store offers. ' +
-        'Ids are int64: JSON.parse rounds those beyond 2^53.',
-      contact: { name: 'Whoever runs this server' },
+        'Manages the pets of a store. ' + 'Ids are int64: JSON.parse rounds those beyond 2^53.',
+      contact: { name: 'The operator of this server' },
       license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
     },
     servers: servers.map((url) => ({ url })),
     security: [{ bearerAuth: [] }],
-    tags: [{ name: 'pets', description: 'The animals of the store.' }],
+    tags: [{ name: 'pets', description: 'The pets of the store.' }],
     paths,
     components: { schemas, securitySchemes: { bearerAuth } },
   });

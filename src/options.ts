@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
-import { harmlessLog, type Log } from './log.js';
+import { safeLog, type Log } from './log.js';
 import type { Plugin } from './plugin.js';
 import type { PetStorage } from './storage.js';
 
@@ -123,7 +123,7 @@ export function resolveOptions(
     clock: safeClock,
     keyClock: checkedClock(keyClock),
     plugins,
-    log: harmlessLog(log),
+    log: safeLog(log),
     maxBodyBytes,
     basePath: baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, ''),
     baseUrls: [baseUrl, stagingBaseUrl].filter((url) => url !== undefined),

@@ -1,4 +1,4 @@
-/** Assembles a petstore: routes, the path of a request, the plugin host, listening and closing. */
+/** Assembles a petstore: its routes, the path of a request, the plugin host and shutdown. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { clearTimeout, setTimeout } from 'node:timers';
 import { refusalOf, tokenOf } from './auth.js';
@@ -20,10 +20,10 @@ import { checkExpectation, Query, readJsonBody, splitTarget, type Message } from
 import { Routes, type Resource, type Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** How long closing waits for requests under way; the process has 10 s in all. */
+/** The time for which `close` waits for requests in flight; the process has 10 s in all. */
 const closeTimeoutMs = 8_000;
 
-/** A store of animals behind HTTP. Its functions work unbound. */
+/** A store of pets behind HTTP. Its functions work unbound. */
 export interface Petstore {
   /**
    * Serves a request of `http.createServer`, Express and the like. Never throws: `next` receives
@@ -36,19 +36,19 @@ export interface Petstore {
   ) => void;
 
   /**
-   * Answers one request without a port, as the platform's `fetch`, its TypeErrors and aborting
-   * included.
+   * Serves one request without a port. It behaves as the platform's `fetch`: a malformed request is
+   * a TypeError, and an aborted signal rejects.
    */
   readonly fetch: {
     (request: Request | string | URL, init?: RequestInit): Promise<Response>;
-    /** As `Bun.serve` and `Deno.serve` call it. */
+    /** The form in which `Bun.serve` and `Deno.serve` call it. */
     (request: Request, server: object): Promise<Response>;
   };
 
   /**
-   * Opens another port once plugins are ready. Rejects with a plugin's error, Node's, `unavailable`
-   * once closed, or a TypeError for wrong options and on Bun and Deno, whose own servers take
-   * `fetch`.
+   * Opens a port once the plugins are open. It may be called again for another port. Rejects with
+   * the error of a plugin or of Node, with `unavailable` once the petstore is closed, or with a
+   * TypeError for an invalid option and on Bun and Deno, whose own servers take `fetch`.
    */
   readonly listen: (options?: ListenOptions) => Promise<Listening>;
   /**
@@ -56,12 +56,12 @@ export interface Petstore {
    * `fetch` and `handler` wait, then serve without a plugin that failed.
    */
   readonly ready: () => Promise<void>;
-  /** Turns `/readyz` to 503 for good, for balancers; all else goes on. */
+  /** Turns `/readyz` to 503, so that a load balancer sends requests elsewhere. */
   readonly drain: () => void;
 
   /**
-   * Closes the ports, finishes requests under way, closes plugins and storage. Calling it again is
-   * fine.
+   * Closes the ports, finishes the requests in flight, then closes the plugins and the storage. It
+   * may be called again.
    */
   readonly close: () => Promise<void>;
   /** As `close`, for `await using`. */
@@ -71,8 +71,8 @@ export interface Petstore {
 }
 
 /**
- * Makes a petstore; nothing listens yet.
- * @throws TypeError that names an option, and whatever a plugin throws.
+ * Creates a petstore, which does not listen yet.
+ * @throws TypeError that names an invalid option; the error of a plugin
  */
 export function createPetstore(options: PetstoreOptions): Petstore {
   const resolved = resolveOptions(options, memoryStorage);
@@ -104,7 +104,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   });
   hooks.start(resolved.plugins, host);
 
-  /** @throws PetstoreError `unavailable` while reads or writes cannot be expected to succeed. */
+  /** @throws PetstoreError `unavailable` if reads or writes cannot be expected to succeed */
   async function checkReady(): Promise<void> {
     if (service.phase !== 'open') throw stopping();
     await storage.ready?.();
@@ -137,39 +137,36 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 }
 
 /**
- * The reply to a request that came before a reset (C71). The connection ends, because requests that
- * the client sent behind it may still be unread.
+ * The reply to a request that arrived before a reset (C71). The connection closes, because the
+ * client may have pipelined requests that are still unread.
  */
 const storageResetReply: Reply = { ...replyTo(storageReset), endsConnection: true };
 
-/** What the path of a request leads through. */
+/** The parts that the path of a request uses. */
 interface Parts extends ResolvedOptions {
   readonly routes: Routes;
   readonly hooks: Hooks;
 }
 
-/** The answer to each request, and what else http needs of a petstore. */
+/** The path of every request, and the state of the petstore. */
 class RequestService {
   /**
-   * How far the petstore is in its life. While it drains only `/readyz` says so; while it stops
-   * connections end after their answers; once it is closed nothing is answered from the storage.
+   * The state of the petstore. `draining` changes only `/readyz`. While `stopping`, connections
+   * close after their responses. Once `closed`, requests that need the storage get a 503.
    */
   phase: 'open' | 'draining' | 'stopping' | 'closed' = 'open';
   readonly #parts: Parts;
 
-  /**
-   * How many requests have no reply yet, those of `fetch` and `handler` included: `answer` counts
-   * up, `replied` down.
-   */
-  #underWay = 0;
-  /** Called when no request is under way any more. */
+  /** The number of requests in flight: `answer` raises it, `replied` lowers it. */
+  #inFlight = 0;
+  /** Called when no request is in flight any more. */
   #onIdle = (): void => undefined;
 
-  /** How many times the storage was reset (C71). */
+  /** The number of resets of the storage (C71). */
   resets = 0;
-  /** The callbacks of plugins that let requests wait, by the requests. */
+  /** The callbacks of plugins that delay requests, by request. */
   readonly #waits = new Map<Message, (() => void)[]>();
-  /** The requests that a plugin has let wait. */
+  /** The requests that a plugin has delayed. */
   readonly #hasWaited = new WeakSet<Message>();
 
   #rejectStopped = (_error: PetstoreError): void => undefined;
@@ -178,23 +175,23 @@ class RequestService {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    // Mostly nobody waits for it.
+    // A rejection without a waiting request is not an error.
     this.#stopped.catch(() => undefined);
   }
 
   /**
-   * The path of every request, in the order of checks of docs/contract.md. What a step throws
-   * becomes the answer. Never rejects.
+   * Handles a request, in the order of checks of docs/contract.md. An error that a step throws
+   * becomes the response. Never rejects.
    */
   async answer(message: Message): Promise<Answer> {
-    this.#underWay++;
+    this.#inFlight++;
     const { routes, verifyKey, maxBodyBytes, hooks } = this.#parts;
     const { method } = message;
 
     let resource: Resource | undefined;
     let keyName: string | undefined;
     let needsCurrent = false;
-    /** True if the storage was reset since the request came, and that matters (C71). */
+    /** True if the storage was reset after the request arrived, and the operation depends on it. */
     const isOutdated = () => needsCurrent && message.resetsBefore !== this.resets;
     try {
       if (!hooks.areSettled) await Promise.race([hooks.settled(), this.#stopped]);
@@ -213,7 +210,7 @@ class RequestService {
         const token = tokenOf(head.authorization);
         const name = token === undefined ? '' : await verifyKey(token);
 
-        // A verifier without types may say no by null or false (C40).
+        // A verifier in JavaScript may return null or false (C40).
         if (typeof name !== 'string' || name === '')
           return this.#answerBy(refusalOf(head.authorization), message, resource);
 
@@ -244,7 +241,7 @@ class RequestService {
       const reply = await hooks.handle({ operation, request, message, route, checkCurrent });
 
       if (survivesReset) message.resetsBefore = this.resets;
-      // Only after a wait, because the operation itself may have reset the storage.
+      // Only after a delay, because the operation itself may have reset the storage.
       if (this.#hasWaited.has(message)) checkCurrent();
       return this.#answerBy(reply, message, resource, keyName);
     } catch (error) {
@@ -254,13 +251,13 @@ class RequestService {
     }
   }
 
-  /** Refuses the requests that came before, because the storage has just begun anew (C71). */
+  /** Refuses the requests that arrived before, because the storage was just reset (C71). */
   reset(): void {
     this.resets++;
     this.#endWaits();
   }
 
-  /** Begins to stop: requests under way are finished, without waits of plugins. */
+  /** Begins the shutdown: ends the delays of plugins, and lets requests in flight finish. */
   stop(): void {
     this.phase = 'stopping';
     this.#rejectStopped(stopping());
@@ -289,7 +286,7 @@ class RequestService {
     }
   }
 
-  /** The reply to a request that failed after its answer was made. */
+  /** Returns the reply to a request that failed after its reply was made. */
   failed(error: PetstoreError, message: Message, { resource }: Answer): Reply {
     return this.#answerBy(replyTo(error), message, resource).reply;
   }
@@ -299,19 +296,19 @@ class RequestService {
     return this.#parts.hooks.withHeadersOfRefused(replyTo(error), header);
   }
 
-  /** Logs a failure that is ours (C49). */
+  /** Logs an error in this program (C49). */
   fault(thrown: unknown): void {
     this.#parts.log('error', 'internal error', { error: detailOf(thrown) });
   }
 
-  /** Hears of each reply once it is decided; without a message, of one to what was no HTTP. */
+  /** Reports a response to the plugins; `message` is undefined if the client sent no HTTP. */
   replied(status: number, message?: Message, answer?: Answer): void {
     this.#parts.hooks.replied(status, message, answer?.resource?.path, answer?.keyName);
     if (message !== undefined) this.#waits.delete(message);
-    if (message !== undefined && --this.#underWay === 0) this.#onIdle();
+    if (message !== undefined && --this.#inFlight === 0) this.#onIdle();
   }
 
-  /** The petstore's time, in milliseconds since the epoch. */
+  /** Returns the time of the petstore's clock, in milliseconds since the epoch. */
   now(): number {
     return this.#parts.clock();
   }
@@ -320,7 +317,7 @@ class RequestService {
     return this.phase === 'stopping' || this.phase === 'closed';
   }
 
-  /** Resolves once no request is under way, or the time is up. */
+  /** Resolves once no request is in flight, or after `timeoutMs`. */
   idle(timeoutMs: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, timeoutMs);
@@ -330,11 +327,11 @@ class RequestService {
         resolve();
       };
 
-      if (this.#underWay === 0) this.#onIdle();
+      if (this.#inFlight === 0) this.#onIdle();
     });
   }
 
-  /** An answer by a reply, which gets the headers of its route (C33) and those of plugins. */
+  /** Adds to a reply the headers of its route (C33) and those of plugins. */
   #answerBy(reply: Reply, message: Message, resource?: Resource, keyName?: string): Answer {
     const own = resource?.headers;
     const announced = own === undefined ? reply : { ...reply, headers: [...own, ...reply.headers] };
@@ -345,12 +342,12 @@ class RequestService {
     return { reply: completed, resource, keyName };
   }
 
-  /** What stands for `/v1` in links (C56). */
+  /** Returns the path that replaces `/v1` in links (C56). */
   #basePathOf({ mountPath = '' }: Message): string {
     return this.#parts.basePath ?? `${mountPath}/v1`;
   }
 
-  /** The reply to a failure (C49). Never throws, whatever was thrown. */
+  /** Returns the reply to anything that was thrown (C49). Never throws. */
   #failureReply(thrown: unknown): Reply {
     try {
       if (isPetstoreError(thrown) && thrown.status !== undefined) return replyTo(thrown);

@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import { PetstoreError, reasonOf, shortly } from './errors.js';
 import { parsePlainJson } from './json.js';
-import { guarded, type Log } from './log.js';
+import { callSafely, type Log } from './log.js';
 import type { OpenApiDocument } from './openapi.js';
 import {
   checkReply,
@@ -293,7 +293,7 @@ export class Hooks {
     const opened = Promise.resolve(opening);
     this.#openings.push(opened);
     // `ready` and `listen` report its failure, so that it is not an unhandled rejection.
-    void guarded(() => opened);
+    void callSafely(() => opened);
   }
 
   /** True if no plugin is still opening. */
@@ -463,7 +463,7 @@ export class Hooks {
   }
 
   #guard(what: string, call: () => unknown): Promise<void> {
-    return guarded(call, (error) => this.#logFailure(what, error));
+    return callSafely(call, (error) => this.#logFailure(what, error));
   }
 
   #logFailure(what: string, error: unknown): void {

@@ -1,21 +1,19 @@
-/** A reply as a plain value, the reply to each error, and the checks of what plugins reply. */
+/** Replies: the plain values that become responses, the reply to an error, and their checks. */
 import { checkHeaders, isHeaderValue, meaningOf, PetstoreError, shortly } from './errors.js';
 import { asByteString, isUtf8String, toByteString, writeJson, type ByteString } from './json.js';
 
-/** What goes back to the client. */
+/** A response as a plain value. */
 export interface Reply {
-  /** An HTTP status, from 200 to 599. */
+  /** The HTTP status code, from 200 to 599. */
   readonly status: number;
-  /** Names and values, alternating. */
+  /** Header names and values, alternating. */
   readonly headers: readonly string[];
 
-  /**
-   * A byte string, which `toByteString` makes of a text, or a long one in pieces; absent for none.
-   */
+  /** A byte string (see `toByteString`), or a long one in pieces; omitted for no body. */
   readonly body?: ByteString | Pieces;
 
   /**
-   * The header Content-Type. JSON, and what says `utf-8`, must be UTF-8.
+   * The header Content-Type. A body of JSON, or of a type with `utf-8`, must be UTF-8.
    * @defaultValue `application/json`
    */
   readonly contentType?: string;
@@ -25,19 +23,19 @@ export interface Reply {
    * @defaultValue `no-store`
    */
   readonly cacheControl?: string;
-  /** Whether the connection must end after this answer. */
+  /** True if the connection must close after this response. */
   readonly endsConnection?: boolean;
 
   /**
-   * How the connection breaks in place of a whole answer: before its first byte, or after half of
-   * its body. Through `fetch` the request rejects as for a network error.
+   * Breaks the connection: `drop` before the first byte of the response, `truncate` after half of
+   * its body. Through `fetch` the request rejects as after a network error.
    */
   readonly cut?: 'drop' | 'truncate';
 }
 
 /**
- * A response that many requests get, made once. Its bytes are kept as they were last sent. A copy
- * of it, such as `{ ...shared, headers }`, is a response of one request.
+ * A reply that is made once for many requests, so that its bytes can be cached. A copy, such as
+ * `{ ...shared, headers }`, belongs to one request and is not cached.
  */
 export class SharedResponse implements Reply {
   declare readonly status: number;
@@ -52,8 +50,8 @@ export class SharedResponse implements Reply {
 }
 
 /**
- * A long byte string, joined only as it is sent: a client that does not read it costs no copy
- * (C55).
+ * A long byte string in parts. They are joined only when they are sent, so that a client that does
+ * not read costs no copy (C55).
  */
 export class Pieces {
   readonly parts: readonly ByteString[];
@@ -63,7 +61,7 @@ export class Pieces {
   constructor(parts: readonly ByteString[]) {
     this.parts = Object.freeze([...parts]);
     this.length = parts.reduce((bytes, part) => bytes + part.length, 0);
-    // A kept page is handed to plugins with every reply that has it.
+    // Frozen, because plugins share this object through cached pages.
     Object.freeze(this);
   }
 
@@ -73,8 +71,8 @@ export class Pieces {
 }
 
 /**
- * A reply with a JSON body, given as a byte string.
- * @throws TypeError for a body that is none, as a storage may answer.
+ * Returns a reply with a JSON body, given as a byte string.
+ * @throws TypeError if the body is not a byte string, because a storage may return anything
  */
 export function jsonReply(
   status: number,
@@ -86,24 +84,23 @@ export function jsonReply(
   return { status, headers, body };
 }
 
-/** A reply without a body. */
+/** Returns a reply without a body. */
 export function emptyReply(status: number, headers: readonly string[]): Reply {
   return { status, headers };
 }
 
 /**
- * The reply to an error. This is how an error becomes an answer: whatever refuses a request throws
- * a PetstoreError, and the function `answer` of petstore.ts, which catches it, makes the reply.
+ * Returns the reply to an error. Code that rejects a request throws a PetstoreError; `answer` in
+ * petstore.ts catches it and calls this function.
  *
- * Two refusals are replies that were made once and are returned, for they are the same for every
- * request and so common that throwing, up to a microsecond, would be 3 % of the answer: the 401 of
- * auth.ts and the 404 to the id of no animal, of operations.ts.
- * @throws what members of another's error throw; TypeError where they make no reply.
+ * Two frequent rejections are replies that are made once and returned instead: the 401 of auth.ts
+ * and the 404 of operations.ts for an unknown id.
+ * @throws TypeError if the error is of a plugin's own class and makes no valid reply
  */
 export function replyTo(error: PetstoreError): Reply {
   const { code, status = 500, headers, body } = error;
 
-  // Our own were checked as they were made, and cannot change.
+  // Errors of our own class were checked when they were made, and are frozen.
   const isOurs = Object.getPrototypeOf(error) === PetstoreError.prototype && Object.isFrozen(error);
   const checked = isOurs ? headers : checkHeaders(headers);
 
@@ -199,12 +196,12 @@ export function isSameReply(reply: Reply, other: Reply): boolean {
   );
 }
 
-/** The reply to a failure that is ours (C49). */
+/** The reply to an error in this program (C49). */
 export const internalErrorReply = replyTo(
-  new PetstoreError('internal_error', 'Something went wrong on our side.'),
+  new PetstoreError('internal_error', 'The server failed; its log has the reason.'),
 );
 
-/** The reply with its links moved from `/v1` to another path (C56). */
+/** Returns the reply with `/v1` replaced by `basePath` in its links (C56). */
 export function withLinksBelow(basePath: string, reply: Reply): Reply {
   const { headers } = reply;
 
@@ -218,7 +215,7 @@ export function withLinksBelow(basePath: string, reply: Reply): Reply {
   return { ...reply, headers: moved };
 }
 
-/** A path, or paths in angle brackets, moved from `/v1` to another path. */
+/** Replaces `/v1` by `basePath` in a path, or in paths in angle brackets. */
 export function linkBelow(basePath: string, link: string): string {
   return link.replace(/(?<=^|<)\/v1(?=\/)/g, () => basePath);
 }
@@ -246,7 +243,7 @@ export function checkReply(reply: Reply, source = 'a handler', known?: Reply): R
     throw new TypeError('endsConnection of a reply must be true or false');
 
   if (![undefined, 'drop', 'truncate'].includes(checked.cut))
-    throw new TypeError('the cut of a reply must be drop or truncate');
+    throw new TypeError('the member `cut` of a reply must be `drop` or `truncate`');
 
   if (body === undefined) return checked;
 

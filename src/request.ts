@@ -1,48 +1,47 @@
-/** A request as the petstore sees it: target, query, and what its head says of its body. */
+/** A request as the petstore sees it: its target, its query and its body. */
 import { PetstoreError } from './errors.js';
 
-/** A request, whether it came through a socket, a framework or `fetch`. */
+/** A request that arrived through a socket, a framework or `fetch`. */
 export interface Message {
-  /** Such as `GET`, as the client wrote it: case counts in methods (RFC 9110 section 9.1). */
+  /** Case-sensitive, such as `GET` (RFC 9110 section 9.1). */
   readonly method: string;
   /** The request target, not normalised (C11). */
   readonly target: string;
-  /** Where a framework mounted the petstore (C56). */
+  /** The path at which a framework mounted the petstore (C56). */
   readonly mountPath?: string | undefined;
-  /** Whether the client asked a framework for that path itself, without a slash behind it (C58). */
+  /** True if the client requested the mount path without its slash at the end (C58). */
   readonly lacksSlash?: boolean;
   /** The client's IP address, while it is known. */
   readonly clientAddress?: string | undefined;
-  /** When its head had come, by `performance.now()`. */
+  /** The time at which its head was read, by `performance.now()`. */
   readonly startedAt: number;
   /**
-   * How many times the storage had been reset when the request came (C71). After an operation that
-   * resets the storage it is the count after that, because requests behind it on the connection
-   * come later.
+   * The number of resets of the storage before the request arrived (C71). An operation that resets
+   * the storage raises it, because pipelined requests after it count as later.
    */
   resetsBefore: number;
 
-  /** Calls back once the client is gone, at once if it is gone already; at most one callback. */
+  /** Calls back, once, when the client is gone; at once if it is gone already. */
   onGone(callback: () => void): void;
 
   /**
    * Reads and checks the head.
-   * @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43).
+   * @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43)
    */
   readHead(): HeadFields;
-  /** A header by its name in lower case, several joined by `, `. */
+  /** Returns a header by its lowercase name; repeated ones are joined by `, `. */
   header(name: string): string | undefined;
 
   /**
-   * Reads the body, as a byte string; called at most once, for it answers `Expect: 100-continue`
-   * (C45).
-   * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` where it ends early or
-   * is no HTTP.
+   * Reads the body as a byte string. To be called at most once, because it sends `100 Continue` if
+   * the client waits for that (C45).
+   * @throws PetstoreError `content_too_large` beyond `maxBytes`, `bad_request` if the body ends
+   * early or is malformed
    */
   readBody(maxBytes: number): Promise<string>;
 }
 
-/** The headers that the petstore reads, repeated ones joined by `, `. */
+/** The headers that the petstore reads; repeated ones are joined by `, `. */
 type HeadFields = Readonly<Partial<Record<HeadField, string | undefined>>>;
 type HeadField =
   | 'authorization'
@@ -53,8 +52,8 @@ type HeadField =
   | 'idempotencyKey';
 
 /**
- * Splits a target at the `?`; both parts stay encoded. It has origin-form, absolute-form (C13),
- * whose path may be left out, or is `*`.
+ * Splits a request target at the `?`; both parts stay encoded. The target may have absolute-form
+ * (C13) or be `*`.
  */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
   const local = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*\/?/i, '/');
@@ -66,17 +65,16 @@ export function splitTarget(target: string): { readonly path: string; readonly q
 
 const badEscape = new PetstoreError(
   'invalid_parameter',
-  'The query has a percent sign that begins no valid escape of UTF-8.',
+  'The query has a percent sign that does not begin a valid UTF-8 escape.',
 );
 
 /** The query of a request (C4). */
 export class Query {
-  /** What follows the `?`, still encoded. */
+  /** The encoded query, without the `?`. */
   readonly text: string;
-  /** Names and their values. */
   readonly #pairs: string[][] = [];
 
-  /** @throws PetstoreError `invalid_parameter` for a malformed escape (C12). */
+  /** @throws PetstoreError `invalid_parameter` if an escape is malformed (C12) */
   constructor(text: string) {
     this.text = text;
     if (text === '') return;
@@ -92,8 +90,8 @@ export class Query {
   }
 
   /**
-   * The value of a parameter.
-   * @throws PetstoreError `invalid_parameter` for two (C3).
+   * Returns the value of a parameter.
+   * @throws PetstoreError `invalid_parameter` if it is repeated (C3)
    */
   get(name: string): string | undefined {
     const [first, second] = this.#pairs.filter(([own]) => own === name);
@@ -104,7 +102,7 @@ export class Query {
   }
 }
 
-/** A text without its percent-encoding (RFC 3986 section 2.4); undefined for a malformed escape. */
+/** Percent-decodes a text (RFC 3986 section 2.4); returns undefined if an escape is malformed. */
 export function decoded(text: string): string | undefined {
   if (!text.includes('%')) return text;
 
@@ -123,26 +121,24 @@ export function checkExpectation({ expect }: HeadFields): void {
   if (expect !== undefined && expect.toLowerCase() !== '100-continue')
     throw new PetstoreError(
       'expectation_failed',
-      'The only Expect that is known here is 100-continue.',
+      'The only Expect that this server supports is 100-continue.',
     );
 }
 
-/** The charset UTF-8 of a media type (RFC 9110 section 8.3.1). Clients write `utf8` too. */
+/** The parameter `charset` of UTF-8. Some clients write `utf8`, single quotes or spaces. */
 const utf8Charset = /charset[ \t]*=[ \t]*(["']?)utf-?8\1/;
-/** A parameter of a media type other than a charset. */
+/** Any other parameter of a media type (RFC 9110 section 8.3.1). It matches in linear time. */
 const otherParameter = /(?!charset[ \t]*=)[^\s;="]+[ \t]*=[ \t]*(?:"(?:[^"\\]|\\.)*"|[^\s;"]+)/;
-/** Matches in linear time. */
 const jsonType = new RegExp(
-  '^application/json[ \\t]*(?:;[ \\t]*' +
-    `(?:(?:${utf8Charset.source}|${otherParameter.source})[ \\t]*)?)*$`,
+  '^application/json[ \\t]*' +
+    `(?:;[ \\t]*(?:(?:${utf8Charset.source}|${otherParameter.source})[ \\t]*)?)*$`,
   'i',
 );
 const noCoding = /^identity(?:[ \t]*,[ \t]*identity)*$/i;
 
 /**
- * Reads a JSON body, as a byte string, once its head was checked.
- * @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and what
- * `readBody` throws.
+ * Checks the media type and the length of a JSON body, then reads it as a byte string.
+ * @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and as `readBody`
  */
 export function readJsonBody(
   message: Message,
@@ -152,10 +148,10 @@ export function readJsonBody(
   const { contentType = 'application/json', contentEncoding, contentLength } = head;
   if (contentType !== 'application/json' && !jsonType.test(contentType))
     throw unsupported(
-      'The Content-Type must be application/json, and its charset, if it names one, utf-8.',
+      'The Content-Type must be application/json, and its charset, if given, utf-8.',
     );
   if (contentEncoding !== undefined && !noCoding.test(contentEncoding))
-    throw unsupported('The body must come without Content-Encoding.');
+    throw unsupported('The body must have no Content-Encoding.');
 
   if (contentLength !== undefined && Number(contentLength) > maxBodyBytes)
     throw bodyTooLarge(maxBodyBytes);
@@ -163,7 +159,7 @@ export function readJsonBody(
   return message.readBody(maxBodyBytes);
 }
 
-/** The error for a body over the limit (C29). */
+/** Returns the error for a body beyond the limit (C29). */
 export function bodyTooLarge(maxBodyBytes: number): PetstoreError {
   return new PetstoreError('content_too_large', `The body is over ${maxBodyBytes} bytes.`);
 }

@@ -1,40 +1,40 @@
-/** Routes: what stands at a path, its methods, its announced end, and the way from a path to it. */
+/** Routes: paths, their methods and their deprecation, and matching a request to them. */
 import { METHODS } from 'node:http';
 import { PetstoreError } from './errors.js';
 import type { OpenApiOperation } from './openapi.js';
 import { emptyReply, linkBelow, type HandlerResult, type Reply } from './reply.js';
 import { decoded, type Query } from './request.js';
 
-/** A request that passed every check before its handler. */
+/** A request that has passed every check before its handler. */
 export interface OperationRequest {
-  /** As it came: the handler of GET answers HEAD too. */
+  /** The method of the request; the handler of GET also handles HEAD. */
   readonly method: string;
-  /** The decoded texts of the path's `{param}` segments. */
+  /** The decoded `{param}` segments of the path, by name. */
   readonly params: Params;
-  /** The parameters after the `?`. */
+  /** The query parameters. */
   readonly query: Query;
-  /** A byte string; empty where no body is read. */
+  /** The body as a byte string; empty if the operation reads no body. */
   readonly body: string;
-  /** The name of the API key; undefined where none is needed. */
+  /** The name of the API key; undefined if the route needs none. */
   readonly keyName: string | undefined;
 
-  /**
-   * The header Idempotency-Key as it came, unchecked. An operation that does not know it ignores
-   * it.
-   */
+  /** The unchecked header Idempotency-Key. Operations other than adding ignore it. */
   readonly idempotencyKey: string | undefined;
-  /** What stands for `/v1` in links (C56). In `Location` and `Link` of a reply it is put by us. */
+  /**
+   * The path that replaces `/v1` in links (C56). The petstore itself puts it into the headers
+   * `Location` and `Link` of a reply.
+   */
   readonly basePath: string;
 
   /**
-   * Whether the path is the one that a framework mounted the petstore at, without the slash behind
-   * it. To the routes that is `/`, but relative links of a page would not lead below it (C58).
+   * True if the client requested the mount path without its slash at the end. The route is `/`, but
+   * relative links of a page would miss the mount path (C58).
    */
   readonly lacksSlash: boolean;
 
   /**
-   * Waits while plugins hold the operation. Given only to an operation that says `awaitsHold`, and
-   * only if a plugin holds this request.
+   * Waits while plugins hold the operation. Only present if the operation sets `awaitsHold` and a
+   * plugin holds this request.
    * @throws PetstoreError `unavailable` if the storage was reset meanwhile (C71).
    */
   readonly hold?: (() => Promise<void>) | undefined;
@@ -43,7 +43,7 @@ export interface OperationRequest {
 /** A request as the handler of a plugin's route receives it. */
 export interface RouteRequest extends OperationRequest {
   /**
-   * Parses the body into plain values. A number is a bigint if it is an integer beyond 2^53.
+   * Parses the body into plain values. An integer beyond 2^53 becomes a bigint.
    * @throws PetstoreError `invalid_json`
    */
   readonly json: () => unknown;
@@ -53,7 +53,7 @@ export interface RouteRequest extends OperationRequest {
 export interface Operation {
   /** Returns the response, or throws a `PetstoreError` that becomes the response. */
   readonly handler: (request: RouteRequest) => HandlerResult | PromiseLike<HandlerResult>;
-  /** Whether it takes a JSON body, of checked media type and size. */
+  /** True if it reads a JSON body, whose media type and size are then checked. */
   readonly readsBody?: boolean;
   /**
    * True if the handler awaits `hold` of its request, after it has checked the request and before
@@ -62,43 +62,43 @@ export interface Operation {
    */
   readonly awaitsHold?: boolean;
   /**
-   * True if the operation is carried out although the storage was reset after the request came.
-   * All other operations below `/v1` are then refused (C71).
+   * True if the operation runs even if the storage was reset after the request arrived. All other
+   * operations below `/v1` are then refused (C71).
    * @defaultValue false
    */
   readonly survivesReset?: boolean;
-  /** What the OpenAPI document says of it, if anything. */
+  /** Its Operation Object in the OpenAPI document. */
   readonly document?: OpenApiOperation;
 }
 
-/** A path and its methods. Below `/v1` a key is needed, elsewhere none (C41). */
+/** A path and its methods. Paths below `/v1` need an API key, others do not (C41). */
 export interface Route {
   /**
-   * Such as `/v1/pets/{petId}`. Where a fixed segment of any route fits, no other route's param is
-   * tried.
+   * The path, such as `/v1/pets/{petId}`. A fixed segment takes precedence over a param of another
+   * route, without backtracking.
    */
   readonly path: string;
 
   /**
-   * By method. HEAD comes with GET (C16); OPTIONS, which needs no key, and the 405 to all others
-   * come by themselves (C15, C17).
+   * The operations by method. GET adds HEAD (C16). OPTIONS, which needs no key, and the 405 for other
+   * methods are added too (C15, C17).
    */
   readonly methods: Readonly<Record<string, Operation>>;
-  /** Absent where no end is announced. */
+  /** Omitted if the route is not deprecated. */
   readonly deprecation?: Deprecation;
 }
 
-/** The announced end of a route (C33 to C35), in milliseconds since the epoch. */
+/** The deprecation of a route (C33 to C35). Times are in milliseconds since the epoch. */
 export interface Deprecation {
-  /** From when it should not be used. */
+  /** The time since which the route is deprecated. */
   readonly since: number;
-  /** The last second in which it is served. */
+  /** The last second in which the route is served. */
   readonly sunset: number;
   /** The path to use instead. */
   readonly successor: string;
 }
 
-/** Whether a route's time is over, at a moment in milliseconds since the epoch (C35). */
+/** True if a route is no longer served at `now`, in milliseconds since the epoch (C35). */
 export function isGone(deprecation: Deprecation | undefined, now: number): boolean {
   return deprecation !== undefined && now >= deprecation.sunset + 1000;
 }
@@ -113,32 +113,32 @@ export interface CheckedRoute extends Route {
   readonly methods: Readonly<Record<string, CheckedOperation>>;
 }
 
-/** A route with what is made of it once. */
+/** A route with the values that are computed once. */
 export interface Resource extends CheckedRoute {
-  /** Headers of each of its answers, if any (C33): names and values, alternating. */
+  /** Header names and values of each response, alternating (C33). */
   readonly headers: readonly string[] | undefined;
-  /** Whether a key is needed, but for OPTIONS (C17, C41). */
+  /** True if all methods but OPTIONS need an API key (C17, C41). */
   readonly needsKey: boolean;
-  /** Its operations by method, HEAD and OPTIONS included (C16, C17). */
+  /** The operations by method, including HEAD and OPTIONS (C16, C17). */
   readonly operations: ReadonlyMap<string, CheckedOperation>;
-  /** The methods that it allows, as in the header Allow (C15). */
+  /** The allowed methods, as in the header Allow (C15). */
   readonly allowed: readonly string[];
-  /** What is thrown for any other method (C15). */
+  /** The error for any other method (C15). */
   readonly notAllowed: PetstoreError;
 }
 
-/** A route as the host of a plugin lists it. */
+/** A route in the list of `PluginHost.routes`. */
 export interface RouteSummary {
-  /** Such as `/v1/pets/{petId}`. */
+  /** The path, such as `/v1/pets/{petId}`. */
   readonly path: string;
-  /** The methods that it allows, HEAD and OPTIONS included. */
+  /** The allowed methods, including HEAD and OPTIONS. */
   readonly methods: readonly string[];
 }
 
-/** The decoded segments of a path that stand for the `{param}`s of its route, by their names. */
+/** The decoded `{param}` segments of a path, by name. */
 type Params = Readonly<Record<string, string>>;
 
-/** What a path leads to. */
+/** The route of a path. */
 interface Match {
   readonly resource: Resource;
   readonly params: Params;
@@ -146,9 +146,12 @@ interface Match {
 
 const knownMethods: ReadonlySet<string> = new Set(METHODS);
 const notFound = new PetstoreError('not_found', 'There is nothing at this path.');
-const notImplemented = new PetstoreError('not_implemented', 'This method is not known here.');
+const notImplemented = new PetstoreError(
+  'not_implemented',
+  'This server does not know this method.',
+);
 
-/** What `OPTIONS *` asks of (C17), with the methods of the specification. */
+/** The resource of `OPTIONS *` (C17), with the methods of the specification. */
 const wholeServer: Match = {
   resource: resourceOf({
     path: '*',
@@ -157,22 +160,22 @@ const wholeServer: Match = {
   params: {},
 };
 
-/** What a beginning of a path leads to, in the tree of all paths. */
-interface Place {
-  /** The segment that leads here from the place above: its text, or the name of its param. */
+/** A node of the tree of paths: one segment. */
+interface RouteNode {
+  /** The text of the segment, or the name of its param. */
   readonly name: string;
-  /** The places that a fixed segment leads to, by its text. */
-  readonly fixed: Map<string, Place>;
-  /** The place that any other segment leads to. */
-  param?: Place;
-  /** What stands here, if a route ends here. */
+  /** The nodes below it, by the text of a fixed segment. */
+  readonly fixed: Map<string, RouteNode>;
+  /** The node below it for any other segment. */
+  param?: RouteNode;
+  /** The resource of a route that ends here. */
   resource?: Resource;
 }
 
-/** All routes of a petstore, in the order in which they were added. */
+/** The routes of a petstore, in the order in which they were added. */
 export class Routes {
   readonly #routes: Resource[] = [];
-  readonly #root: Place = { name: '', fixed: new Map() };
+  readonly #root: RouteNode = { name: '', fixed: new Map() };
   readonly #clock: () => number;
 
   constructor(clock: () => number) {
@@ -181,40 +184,39 @@ export class Routes {
 
   /**
    * Adds a route.
-   * @throws TypeError for a path that is taken, or that no request could match, and for no or
-   * unknown methods.
+   * @throws TypeError if the path is taken or malformed, or if there are no methods or unknown ones
    */
   add(route: CheckedRoute): void {
     const { path } = route;
 
-    let place = this.#root;
+    let node = this.#root;
     for (const segment of segmentsOf(path)) {
       const name = segment.replace(/[{}]/g, '');
       const isParam = name !== segment;
 
-      const next = (isParam ? place.param : place.fixed.get(name)) ?? { name, fixed: new Map() };
+      const next = (isParam ? node.param : node.fixed.get(name)) ?? { name, fixed: new Map() };
       if (next.name !== name)
-        throw new TypeError(`route ${path} says {${name}} where another says {${next.name}}`);
+        throw new TypeError(`route ${path} has {${name}} where another route has {${next.name}}`);
 
-      if (isParam) place.param = next;
-      else place.fixed.set(name, next);
-      place = next;
+      if (isParam) node.param = next;
+      else node.fixed.set(name, next);
+      node = next;
     }
 
-    if (place.resource !== undefined) throw new TypeError(`route ${path} is taken`);
+    if (node.resource !== undefined) throw new TypeError(`route ${path} is taken`);
 
-    place.resource = resourceOf(route);
-    this.#routes.push(place.resource);
+    node.resource = resourceOf(route);
+    this.#routes.push(node.resource);
   }
 
-  /** The routes whose time is not over (C35). */
+  /** Returns the routes that are still served (C35). */
   present(): readonly Resource[] {
     return this.#routes.filter(({ deprecation }) => !isGone(deprecation, this.#clock()));
   }
 
   /**
-   * Finds what a path leads to, whatever the method; `OPTIONS *` is of the whole server.
-   * @param basePath What stands for `/v1` in messages (C56).
+   * Finds the route of a path, for any known method.
+   * @param basePath The path that replaces `/v1` in messages (C56).
    * @throws PetstoreError `not_implemented` (C18) or `not_found` (C11, C14, C35).
    */
   find(method: string, path: string, basePath: string): Match {
@@ -233,14 +235,14 @@ export class Routes {
   }
 
   /**
-   * Goes down the tree by the segments of a path, which are decoded after splitting (C12) and not
-   * normalised (C11). A fixed segment hides a param, and there is no way back.
+   * Walks down the tree by the segments of a path. They are decoded after splitting (C12) and not
+   * normalised (C11).
    */
   #match(path: string): Match | undefined {
     if (!path.startsWith('/')) return undefined;
 
     const params: Record<string, string> = {};
-    let place = this.#root;
+    let node = this.#root;
     for (let from = 1; from <= path.length; ) {
       const slashAt = path.indexOf('/', from);
       const end = slashAt < 0 ? path.length : slashAt;
@@ -248,24 +250,24 @@ export class Routes {
 
       if (segment === undefined || segment === '.' || segment === '..') return undefined;
 
-      const next = place.fixed.get(segment) ?? (segment === '' ? undefined : place.param);
+      const next = node.fixed.get(segment) ?? (segment === '' ? undefined : node.param);
       if (next === undefined) return undefined;
 
-      if (next === place.param) params[next.name] = segment;
-      place = next;
+      if (next === node.param) params[next.name] = segment;
+      node = next;
       from = end + 1;
     }
 
-    return place.resource && { resource: place.resource, params };
+    return node.resource && { resource: node.resource, params };
   }
 }
 
-/** A segment that needs no percent-encoding and is not `.` or `..`, or a `{param}`. */
+/** A `{param}`, or a segment that needs no percent-encoding and is not `.` or `..`. */
 const fixedOrParam = /^(?:(?!\.{1,2}$)[\w.~-]+|\{\w+\})$/;
 
 /**
- * The segments of a route's path; the last one is empty behind a slash at the end.
- * @throws TypeError for a path that no request could match.
+ * Splits the path of a route; after a slash at the end, the last segment is empty.
+ * @throws TypeError if no request could match the path
  */
 function segmentsOf(path: string): readonly string[] {
   const segments = path.slice(1).split('/');
@@ -313,7 +315,7 @@ function resourceOf(route: CheckedRoute): Resource {
   };
 }
 
-/** The operation of OPTIONS, which answers what the header Allow is. */
+/** Returns the operation for OPTIONS, whose response has the header Allow. */
 function optionsOperation(allow: string): CheckedOperation {
   return { handler: () => emptyReply(204, ['Allow', allow]) };
 }

@@ -14,7 +14,7 @@ import { performance } from 'node:perf_hooks';
 import { clearTimeout, setTimeout } from 'node:timers';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { PetstoreError, reasonOf } from '../errors.js';
-import { guarded, type Log } from '../log.js';
+import { callSafely, type Log } from '../log.js';
 import type { Commit } from '../storage.js';
 
 /** What a group commit is made of. */
@@ -187,7 +187,7 @@ export function commitWatchers(log: Log = () => undefined) {
     add: (watcher: (commit: Commit) => void): void => void watchers.push(watcher),
     tell: (commit: Commit): void => {
       for (const watch of watchers)
-        void guarded(
+        void callSafely(
           () => watch(commit),
           (error) => log('error', 'a watcher of commits failed', { error: reasonOf(error) }),
         );

@@ -12,7 +12,7 @@ import {
   type PendingRecord,
   type RecordStore,
 } from '../engine/index.js';
-import { guarded } from '../log.js';
+import { callSafely } from '../log.js';
 import { checkNames } from '../options.js';
 import type { PetDraft } from '../pet.js';
 import type { PetStorage, StoredText } from '../storage.js';
@@ -92,7 +92,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
       pets.opened();
       for (const clear of clearings) clear();
       insertFirstPets();
-      for (const watcher of resetWatchers) void guarded(watcher);
+      for (const watcher of resetWatchers) void callSafely(watcher);
     },
     onReset: (watcher) => void resetWatchers.push(watcher),
     close: async () => void (isClosed = true),

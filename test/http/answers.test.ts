@@ -68,7 +68,7 @@ test('C49 our fault answers 500 without a word of why, and the log has all of it
     list: () => Promise.reject(bug),
   }));
   const { port } = await start(t, { storage, log: (...line) => logged.push(line) });
-  const message = 'Something went wrong on our side.';
+  const message = 'The server failed; its log has the reason.';
   const body = JSON.stringify({ code: 'internal_error', message, status: 500 });
   assert.equal((await expectAnswer(port, 'GET /v1/pets', `500 ${body}`)).kept, true);
   assert.equal(logged.length, 1);

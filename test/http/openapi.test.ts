@@ -139,7 +139,7 @@ test('the document differs from the specification by exactly the list in the con
     title: 'Petstore',
     version: '1.0.0',
     license: { name: 'MIT', url: 'https://opensource.org/license/mit' },
-    contact: { name: 'Whoever runs this server' },
+    contact: { name: 'The operator of this server' },
   });
   const found = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { responses, ...operation }]) => [
