@@ -14,7 +14,7 @@ import {
 } from '../../dist/postgres/index.js';
 import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
 import { WorkingFolder } from '../support/working-folder.js';
-import { apiKey } from '../support/process.js';
+import { apiKey, messagesOf } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import {
   answerTo,
@@ -321,10 +321,10 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     const url = await newDatabase();
     const here = folderWith(t, 9_000);
     const importing = `import in.jsonl --storage ${url}`;
-    for (const { code, stderr } of await Promise.all(
+    for (const ended of await Promise.all(
       [importing, importing].map((line) => here.begin(line).ended),
     ))
-      assert.deepEqual([code, stderr], [0, '']);
+      assert.deepEqual([ended.code, messagesOf(ended)], [0, '']);
     await here.prints(
       importing,
       /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/,

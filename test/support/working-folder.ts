@@ -12,6 +12,7 @@ import {
   apiKey,
   assertRefused,
   folder,
+  messagesOf,
   serverFile,
   StartedServer,
   startServer,
@@ -146,7 +147,7 @@ type Run = (here: WorkingFolder, t: TestContext) => Promise<void>;
 
 /** Asserts an end with 0 that printed this and nothing else. */
 export function assertPrinted(ended: Ended, stdout: string | RegExp): void {
-  assert.deepEqual([ended.code, ended.stderr], [0, '']);
+  assert.deepEqual([ended.code, messagesOf(ended)], [0, ''], 'the exit code and standard error');
   if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
   else assert.match(ended.stdout, stdout);
 }
