@@ -266,7 +266,11 @@ describe("Node's permission model", () => {
   const allowed = hasNet ? `${reading} --allow-net` : reading;
 
   for (const [line, told, code] of [
-    ['--storage file:a.jsonl', /denies access to \S+a\.jsonl: start Node with --allow-fs-write/, 3],
+    [
+      '--storage file:a.jsonl',
+      /denies access to \/.*\/a\.jsonl: start Node with --allow-fs-write/,
+      3,
+    ],
     ['--dev --storage memory:', /start Node with --allow-fs-write/, 2],
     ['keys add bob', /start Node with --allow-fs-write/, 2],
     ['import in.jsonl', /start Node with --allow-fs-write/, 3],
