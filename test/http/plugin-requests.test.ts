@@ -127,7 +127,7 @@ test('json rejects a value without JSON, a bigint beyond int64 and a cycle', () 
 });
 
 test('fetch waits until the plugins are open, and ready resolves then', async () => {
-  let open = () => undefined as void;
+  let open = (): void => undefined;
   const opening = new Promise<void>((resolve) => (open = resolve));
   const plugin: Plugin = async ({ route }) => {
     await opening;
