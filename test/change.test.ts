@@ -93,17 +93,17 @@ const obeyed: readonly Edit[] = [
       'const matches = positions ? countBelow(positions, positions.length, end) : end;',
   ],
   [
-    'conformance/storage.ts',
+    'conformance/test-storage.ts',
     '{ ...filter, limit, after };',
     '{ ...filter, limit, after, before: undefined };',
   ],
   [
-    'postgres/records.ts',
+    'postgres/postgres-records.ts',
     "const { limit, after = 0n }: ReadQuery<'limit' | 'after'>",
     "const { limit, after = 0n, before }: ReadQuery<'limit' | 'after' | 'before'>",
   ],
   [
-    'postgres/records.ts',
+    'postgres/postgres-records.ts',
     '      ...filterOf(query),\n',
     '      ...filterOf(query),\n      before,\n',
   ],
@@ -155,10 +155,10 @@ test('a field is a row, a filter and a status a word, and the compiler names wha
 
   edit([...indexed, ...parameter]);
   assert.deepEqual(await compileErrors(), [
-    'src/conformance/storage.ts',
+    'src/conformance/test-storage.ts',
     'src/engine/catalogue.ts',
     'src/operations.ts',
-    'src/postgres/records.ts',
+    'src/postgres/postgres-records.ts',
     'src/postgres/tables.ts',
   ]);
 

@@ -65,24 +65,9 @@ const libraries: Readonly<Record<string, string>> = {
   'postgres/driver.ts': 'pg',
 };
 /** Each `index.ts` that still holds code. */
-const indexesWithCode: readonly string[] = [
-  'cli/index.ts',
-  'file/index.ts',
-  'http/index.ts',
-  'journal/index.ts',
-  'postgres/index.ts',
-];
+const indexesWithCode: readonly string[] = ['cli/index.ts', 'http/index.ts'];
 /** The names that several modules still share. */
-const sharedNames: readonly string[] = [
-  'check.ts',
-  'connection.ts',
-  'copy.ts',
-  'keys.ts',
-  'petstore.ts',
-  'records.ts',
-  'server.ts',
-  'storage.ts',
-];
+const sharedNames: readonly string[] = ['server.ts'];
 
 const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
   name.endsWith('.ts'),

@@ -1,7 +1,7 @@
 /** Adding: C19 to C32, C53 and C57 of docs/contract.md. */
 import { randomInt, randomUUID } from 'node:crypto';
 import { toByteString } from '../index.js';
-import type { Answer } from './connection.js';
+import type { Answer } from './raw-connection.js';
 import { expect, Untried } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
@@ -19,7 +19,7 @@ import {
   type Animal,
   type Draft,
   type Server,
-} from './server.js';
+} from './server-under-test.js';
 
 /** Expects 400 for each of these bodies. */
 async function refuseBodies(

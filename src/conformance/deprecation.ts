@@ -1,7 +1,7 @@
 /** The deprecated operation `GET /pets/{petId}`: C33 to C35 of docs/contract.md. */
 import { expect, Untried } from './outcome.js';
 import type { Chapter } from './rule.js';
-import { animalsOf, expectHeader, headerOf, memberText } from './server.js';
+import { animalsOf, expectHeader, headerOf, memberText } from './server-under-test.js';
 
 export const deprecation: Chapter = {
   name: 'GET /pets/{petId}, which is deprecated',

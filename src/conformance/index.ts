@@ -2,9 +2,9 @@
  * `petstore/conformance`: suites on node:test for whoever writes a storage, or a petstore of their
  * own in any language.
  */
-export { testInsertOnce } from './once.js';
-export { testRecords } from './records.js';
-export { testStorage } from './storage.js';
+export { testInsertOnce } from './test-insert-once.js';
+export { testRecords } from './test-records.js';
+export { testStorage } from './test-storage.js';
 export {
   countRules,
   isPetstoreUrl,
@@ -14,5 +14,5 @@ export {
   type PetstoreUnderTest,
   type RuleFailure,
   type Verdict,
-} from './petstore.js';
-export { levels, type Level } from './server.js';
+} from './test-petstore.js';
+export { levels, type Level } from './server-under-test.js';

@@ -14,7 +14,7 @@ import {
   untried,
   type Animal,
   type Server,
-} from './server.js';
+} from './server-under-test.js';
 
 // biome-ignore format: short ones by the dozen, a line for each would hide the rules.
 const wrongLimits = [

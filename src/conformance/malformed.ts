@@ -3,7 +3,7 @@
  * that look so and are some. One table, for the rule that anybody may run and for our own tests,
  * which send each byte by byte too.
  */
-import type { Level, Server } from './server.js';
+import type { Level, Server } from './server-under-test.js';
 
 /** The bytes of requests by what is wrong with them. */
 export type MalformedRequests = Readonly<Record<string, string>>;

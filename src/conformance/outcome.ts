@@ -1,5 +1,5 @@
 /** How a rule ends that does not hold, or that cannot be tried. */
-import type { Answer } from './connection.js';
+import type { Answer } from './raw-connection.js';
 
 /** What a server answered that breaks a rule. The message says it in one line. */
 export class Mismatch extends Error {

@@ -1,5 +1,5 @@
 /** Paths and methods: C10 to C18 of docs/contract.md. */
-import type { Answer } from './connection.js';
+import type { Answer } from './raw-connection.js';
 import { expect } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
@@ -9,7 +9,7 @@ import {
   isSuccess,
   type Server,
   type Words,
-} from './server.js';
+} from './server-under-test.js';
 
 const ofList = 'GET, HEAD, POST, OPTIONS';
 const ofOne = 'GET, HEAD, OPTIONS';

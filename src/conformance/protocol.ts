@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { clearInterval, setInterval } from 'node:timers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCodes } from '../index.js';
-import type { Answer, Connection } from './connection.js';
+import type { Answer, Connection } from './raw-connection.js';
 import {
   halfRequests,
   malformedRequests,
@@ -12,7 +12,14 @@ import {
 } from './malformed.js';
 import { expect, summaryOf, Untried } from './outcome.js';
 import type { Chapter } from './rule.js';
-import { expectHeader, expectSuccess, headerOf, jsonOf, untried, type Server } from './server.js';
+import {
+  expectHeader,
+  expectSuccess,
+  headerOf,
+  jsonOf,
+  untried,
+  type Server,
+} from './server-under-test.js';
 
 /** Expects 400 for each of these requests, and the end of the connection where that is said. */
 async function refuseRequests(

@@ -1,5 +1,5 @@
 /** What a rule of the contract is for the suite that anyone can point at any server. */
-import type { Level, Server } from './server.js';
+import type { Level, Server } from './server-under-test.js';
 
 /** Sends requests and expects answers; throws a `Mismatch` for another answer. */
 export type Check = (server: Server) => Promise<void>;

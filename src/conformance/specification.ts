@@ -1,5 +1,5 @@
 /** What the specification itself says, beside what later chapters say of one case each. */
-import type { Answer } from './connection.js';
+import type { Answer } from './raw-connection.js';
 import { expect } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
@@ -11,7 +11,7 @@ import {
   memberText,
   untried,
   type Server,
-} from './server.js';
+} from './server-under-test.js';
 
 /** Expects the Error body and its type; and JSON's type of an answer that is no error. */
 function expectJsonAnswer(answer: Answer): void {

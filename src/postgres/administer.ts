@@ -16,7 +16,7 @@ import {
   type Connections,
 } from './connections.js';
 import type { PostgresPool } from './driver.js';
-import { readLastId } from './records.js';
+import { readLastId } from './postgres-records.js';
 import * as sql from './tables.js';
 import { columnsOf } from './writer.js';
 

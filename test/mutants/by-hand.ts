@@ -4,7 +4,7 @@ import type { Change } from './mutants.js';
 export const faultsByHand: readonly Change[] = [
   // Ready before what was read is on disk.
   {
-    file: 'journal/index.ts',
+    file: 'journal/journal.ts',
     text: 'await disk.datasync(descriptor);\n  return found.end',
     becomes: 'return found.end',
   },
@@ -18,13 +18,13 @@ export const faultsByHand: readonly Change[] = [
   { file: 'journal/disk.ts', text: 'done += count;', becomes: 'done = bytes.length;' },
   // A sync that is tried again where one has failed.
   {
-    file: 'journal/index.ts',
+    file: 'journal/journal.ts',
     text: 'await disk.truncate(descriptor, end).catch(nothing);\n    return becomeBroken(error);',
     becomes: 'await disk.datasync(descriptor);\n    return becomeFull(error);',
   },
   // Visible before it is durable.
   {
-    file: 'file/index.ts',
+    file: 'file/file-storage.ts',
     text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, indexed, keyUse } of records) {\n      catalogue.add(stored.id, stored.json, indexed);',
     becomes:
       'for (const { stored, indexed } of records) catalogue.add(stored.id, stored.json, indexed);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, keyUse } of records) {',

@@ -265,7 +265,7 @@ export const unchanged: readonly Unchanged[] = [
     why: 'An SQLSTATE has five characters.',
   },
   {
-    file: 'postgres/records.ts',
+    file: 'postgres/postgres-records.ts',
     text: 'performance.now() > endAt',
     becomes: 'performance.now() >= endAt',
     why: 'No millisecond of it is promised.',

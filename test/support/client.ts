@@ -3,7 +3,7 @@
  * tests of our own server may do and ask.
  */
 import assert from 'node:assert/strict';
-import { Connection, connectTo, type Answer } from '../../dist/conformance/connection.js';
+import { Connection, connectTo, type Answer } from '../../dist/conformance/raw-connection.js';
 import { patienceMs } from './waiting.js';
 
 export type { Answer };

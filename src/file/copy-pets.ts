@@ -11,7 +11,7 @@ import { firstLineIn, nodeDisk, wholeLines } from '../journal/index.js';
 import { int64Max, parseJson } from '../json.js';
 import type { Log } from '../log.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
-import { withFileToRead } from './check.js';
+import { withFileToRead } from './check-file.js';
 import { anyRecords, idOfText } from './record-lines.js';
 
 /** A storage that can be copied to. It is open in one way at a time. */

@@ -10,7 +10,7 @@ import {
   toByteString,
   type JsonValue,
 } from '../index.js';
-import { Connection, connectTo, NoAnswer, type Answer, type HeldBytes } from './connection.js';
+import { Connection, connectTo, NoAnswer, type Answer, type HeldBytes } from './raw-connection.js';
 import { expect, Mismatch, Untried } from './outcome.js';
 
 /**

@@ -2,15 +2,15 @@
 import { before, describe, test } from 'node:test';
 import { reasonOf } from '../index.js';
 import { adding } from './adding.js';
-import { maxShownBytes, NoAnswer } from './connection.js';
+import { maxShownBytes, NoAnswer } from './raw-connection.js';
 import { deprecation } from './deprecation.js';
-import { keys } from './keys.js';
+import { keys } from './authorization.js';
 import { listing } from './listing.js';
 import { paths } from './paths.js';
 import { protocol } from './protocol.js';
 import { Mismatch, summaryOf, Untried } from './outcome.js';
 import type { Rule } from './rule.js';
-import { levels, Server, type Level } from './server.js';
+import { levels, Server, type Level } from './server-under-test.js';
 import { specification } from './specification.js';
 
 const chapters = [specification, listing, paths, adding, deprecation, keys, protocol];

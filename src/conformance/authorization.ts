@@ -1,6 +1,6 @@
 /** Keys: C36 to C41 of docs/contract.md. */
 import { randomUUID } from 'node:crypto';
-import type { Answer } from './connection.js';
+import type { Answer } from './raw-connection.js';
 import { expect } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
@@ -11,7 +11,7 @@ import {
   memberText,
   untried,
   type Server,
-} from './server.js';
+} from './server-under-test.js';
 
 /** The answers of each operation to this value of Authorization. */
 async function eachOperation(
