@@ -1,51 +1,72 @@
-/** Reads a whole body from whatever hands it over, for `fetch` and `handler`. */
+/** Reads a whole body from a stream, for `fetch` and `handler`. */
+import type { Readable } from 'node:stream';
 import { isPetstoreError, PetstoreError } from '../errors.js';
 import { bodyTooLarge } from '../request.js';
 
-/** The chunks of a body. A text is written as UTF-8. */
-export type Chunks = AsyncIterable<unknown> | Iterable<unknown>;
-
-/**
- * Reads a body as a byte string. Whoever calls this still decides what happens to the stream: it is
- * not destroyed.
- *
- * @param open - Opens the body as the reading begins.
- * @param ended - Resolves once the request has ended in another way, so that no more is read.
- * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` if the body fails.
- */
-export async function readAll(
-  open: () => Chunks,
-  maxBytes: number,
-  ended?: Promise<void>,
-): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    const iterator = iteratorOf(open());
-    for (;;) {
-      const next = iterator.next();
-      const result = await (ended === undefined ? next : Promise.race([next, ended]));
-      if (result === undefined) throw new Error('the response has ended before the body');
-      if (result.done === true) break;
-
-      const chunk = typeof result.value === 'string' ? Buffer.from(result.value) : result.value;
-      if (!(chunk instanceof Uint8Array)) throw new TypeError('a chunk of the body is not bytes');
-      bytes += chunk.length;
-      if (bytes > maxBytes) {
-        await iterator.return?.();
-        throw bodyTooLarge(maxBytes);
-      }
-      chunks.push(chunk);
-    }
-  } catch (cause) {
-    if (isPetstoreError(cause)) throw cause;
-    throw new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
-  }
-  return Buffer.concat(chunks).toString('latin1');
+/** What closes if a request ends before its body was read; a mock may not say it. */
+export interface Ending {
+  on?(event: 'close', listener: () => void): unknown;
+  off?(event: 'close', listener: () => void): unknown;
 }
 
-function iteratorOf(chunks: Chunks): AsyncIterator<unknown> | Iterator<unknown> {
-  return Symbol.asyncIterator in chunks
-    ? chunks[Symbol.asyncIterator]()
-    : chunks[Symbol.iterator]();
+/**
+ * Opens a stream, reads it as {@link readAll} does, and destroys it.
+ *
+ * @throws PetstoreError as there, also if the stream cannot be opened.
+ */
+export async function readAndDestroy(
+  open: () => Readable,
+  maxBytes: number,
+  ending?: Ending,
+): Promise<string> {
+  let stream: Readable | undefined;
+  try {
+    stream = open();
+    return await readAll(stream, maxBytes, ending);
+  } catch (cause) {
+    throw isPetstoreError(cause) ? cause : bodyBroken(cause);
+  } finally {
+    stream?.destroy();
+  }
+}
+
+/**
+ * Reads a body as a byte string. The stream is not destroyed.
+ *
+ * @param ending - No more is read once this closes.
+ * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` if the body fails.
+ */
+export function readAll(stream: Readable, maxBytes: number, ending?: Ending): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+
+  return new Promise((resolve, reject) => {
+    const settle = (error?: PetstoreError): void => {
+      stream.off('data', take).off('end', finish).off('error', fail).off('close', fail);
+      ending?.off?.('close', fail);
+      if (error === undefined) resolve(Buffer.concat(chunks).toString('latin1'));
+      else reject(error);
+    };
+    const finish = (): void => settle();
+    const fail = (cause?: unknown): void => settle(bodyBroken(cause));
+    const take = (chunk: unknown): void => {
+      const part = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+      if (!(part instanceof Uint8Array)) return void fail(new TypeError('a chunk is not bytes'));
+      bytes += part.length;
+      chunks.push(part);
+      if (bytes <= maxBytes) return;
+      stream.pause();
+      settle(bodyTooLarge(maxBytes));
+    };
+
+    if (stream.readableEnded) return void finish();
+    if (stream.destroyed) return void fail(stream.errored);
+    stream.on('error', fail).on('close', fail).on('end', finish).on('data', take);
+    ending?.on?.('close', fail);
+    stream.resume();
+  });
+}
+
+function bodyBroken(cause: unknown): PetstoreError {
+  return new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
 }

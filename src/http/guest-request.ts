@@ -6,8 +6,8 @@
 import { performance } from 'node:perf_hooks';
 import { Readable } from 'node:stream';
 import { PetstoreError } from '../errors.js';
-import type { Message } from '../request.js';
-import { readAll, type Chunks } from './body.js';
+import { bodyTooLarge, type Message } from '../request.js';
+import { readAll, readAndDestroy, type Ending } from './body.js';
 import {
   checkFraming,
   checkSize,
@@ -37,11 +37,9 @@ export interface HostRequest extends MountedRequest {
   readonly readableEncoding?: string | null | undefined;
 }
 
-/** What tells a request that its response has ended. */
-export interface HostEnding {
+/** What tells a request that its response has ended. A mock may not. */
+export interface HostEnding extends Ending {
   readonly destroyed?: boolean | undefined;
-  readonly once?: ((event: 'close', listener: () => void) => unknown) | undefined;
-  readonly off?: ((event: 'close', listener: () => void) => unknown) | undefined;
 }
 
 const bodyTaken =
@@ -84,7 +82,7 @@ export class GuestRequest implements Message {
 
   onGone(callback: () => void): void {
     if (this.#response.destroyed === true) callback();
-    else this.#response.once?.('close', callback);
+    else this.#response.on?.('close', callback);
   }
 
   /** Checks what the client sent, and reads what the host's middleware has left of it. */
@@ -118,36 +116,31 @@ export class GuestRequest implements Message {
     if (response.destroyed === true)
       throw new PetstoreError('bad_request', 'The request ended before its body was read.');
 
-    const chunks = this.#body();
-    // If the host responds first, or the client goes after that, Node's stream never ends.
-    let end = (): void => undefined;
-    const ended = new Promise<void>((resolve) => (end = resolve));
-    response.once?.('close', end);
-    try {
-      return await readAll(() => chunks, maxBytes, ended);
-    } finally {
-      response.off?.('close', end);
+    const body = this.#body();
+    if (typeof body === 'string' || body instanceof Uint8Array) {
+      if (Buffer.byteLength(body) > maxBytes) throw bodyTooLarge(maxBytes);
+      return Buffer.from(body).toString('latin1');
     }
+    // If the host responds first, or the client goes after that, Node's stream never ends.
+    if (body instanceof Readable) return readAll(body, maxBytes, response);
+    return readAndDestroy(() => Readable.from(body), maxBytes, response);
   }
 
   /** @throws TypeError if a body parser has read the body and kept no bytes of it */
-  #body(): Chunks {
+  #body(): string | Uint8Array | AsyncIterable<unknown> {
     const request = this.#request;
     const { rawBody, body, readableDidRead, readableEnded, readableEncoding } = request;
-    if (rawBody instanceof Uint8Array || typeof rawBody === 'string') return [rawBody];
+    if (rawBody instanceof Uint8Array || typeof rawBody === 'string') return rawBody;
 
     const isUnread = readableDidRead !== true && typeof readableEncoding !== 'string';
-    // The stream of the host is not destroyed, because the response is still to come.
-    if (isUnread && readableEnded !== true && request instanceof Readable)
-      return request.iterator({ destroyOnReturn: false });
-    if (body instanceof Uint8Array) return [body];
+    if (isUnread && readableEnded !== true && request instanceof Readable) return request;
+    if (body instanceof Uint8Array) return body;
 
     if (isUnread) {
       // The stream is empty, or the request is a mock with its body in another place.
-      if (typeof body === 'string') return [body];
-      if (isAsyncIterable(body)) return body;
+      if (typeof body === 'string' || isAsyncIterable(body)) return body;
       const isParsed = Object.keys(Object(body)).length > 0;
-      if (!isParsed) return readableEnded !== true && isAsyncIterable(request) ? request : [];
+      if (!isParsed) return readableEnded !== true && isAsyncIterable(request) ? request : '';
     }
     this.mistake = new TypeError(bodyTaken);
     throw this.mistake;

@@ -143,7 +143,7 @@ export class GuestResponse {
       return void response.write(beginning, 'latin1', () => this.#destroyUnlessEnded());
     }
 
-    const body = this.#isHead || reply.body === undefined ? undefined : bodyOf(String(reply.body));
+    const body = this.#isHead ? undefined : bodyOf(reply);
     if (!isIncomplete) return void (body === undefined ? response.end() : response.end(...body));
 
     // Node closes the connection at the end. What has come of the body and nobody has read would
@@ -198,9 +198,11 @@ export class GuestResponse {
 
 /**
  * Returns a body as a text and its encoding, or as bytes if it is not text. Some wrappers do not
- * heed the encoding, so the text must be the same in UTF-8.
+ * heed the encoding, so a text must be the same in UTF-8.
  */
-function bodyOf(byteString: string): [text: string | Buffer, encoding: BufferEncoding] {
+function bodyOf({ body }: Reply): [chunk: string | Buffer, encoding: BufferEncoding] | undefined {
+  if (body === undefined) return undefined;
+  const byteString = String(body);
   // True for ASCII alone, which Node writes faster than UTF-8.
   if (Buffer.byteLength(byteString) === byteString.length) return [byteString, 'latin1'];
   const bytes = Buffer.from(byteString, 'latin1');

@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers';
 import { checkNames } from '../options.js';
 import type { Message } from '../request.js';
-import { readAll } from './body.js';
+import { readAndDestroy } from './body.js';
 import type { Service, Shared } from './connection.js';
 import { GuestRequest } from './guest-request.js';
 import { GuestResponse } from './guest-response.js';
@@ -170,7 +170,9 @@ export class Endpoint {
       readHead: () => headOf([...request.headers].flat()),
       header: (name) => request.headers.get(name) ?? undefined,
       readBody: (maxBytes) =>
-        readAll(() => (stream === null ? [] : Readable.fromWeb(stream, { signal })), maxBytes),
+        stream === null
+          ? Promise.resolve('')
+          : readAndDestroy(() => Readable.fromWeb(stream, { signal }), maxBytes),
     };
 
     const answer = await service.answer(message);
