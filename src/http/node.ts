@@ -232,7 +232,7 @@ function failureOf(error: ClientError): PetstoreError | undefined {
   if (code === 'HPE_HEADER_OVERFLOW') return headersTooLarge;
   if (!code.startsWith('HPE_')) return undefined;
   return isUnknownMethod(error)
-    ? new PetstoreError('not_implemented', 'This method is not known here.')
+    ? new PetstoreError('not_implemented', 'This server does not know this method.')
     : new PetstoreError('bad_request', `This is no valid HTTP/1.1: ${reason}.`);
 }
 
