@@ -1,24 +1,21 @@
-/**
- * The error class that callers act on, what each of its codes means, and how to read whatever was
- * thrown.
- */
+/** The one error class, its codes, and functions that read anything that was thrown. */
 import { inspect } from 'node:util';
 
-/** What a code of an Error body means for the answer. */
+/** The meaning of an error code for the response. */
 interface CodeMeaning {
-  /** The HTTP status of the answer. */
+  /** The HTTP status code. */
   readonly status: number;
 
   /**
-   * Nobody can tell where the next request begins: the answer is the last of its connection (C29,
-   * C42 to C44).
+   * True if the connection must close, because the start of the next request is unknown (C29, C42
+   * to C44).
    */
   readonly endsConnection?: true;
-  /** Time may mend it: the answer says to try again after a second (C48, C57). */
+  /** True if the error is transient: the response has `Retry-After: 1` (C48, C57). */
   readonly isRetryable?: true;
 }
 
-/** Every code of an Error body (C50), and all that has to be said of it. */
+/** The codes of an Error body (C50), with their meanings. */
 export const errorCodes = Object.freeze({
   invalid_parameter: { status: 400 },
   invalid_json: { status: 400 },
@@ -52,37 +49,36 @@ export function meaningOf(code: string): CodeMeaning | undefined {
 export type ReplyErrorCode = keyof typeof errorCodes;
 
 /**
- * Every code. Those beyond an Error body are of a storage: it is damaged (F3), or its copy differs;
- * it is in use (F4); or it cannot be made, read or written (F7).
+ * All codes. Those of storages never reach a client: the storage is damaged or a copy differs (F3),
+ * is in use (F4), or cannot be created, read or written (F7).
  */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
-/** What else a {@link PetstoreError} may carry. */
+/** Optional parts of a {@link PetstoreError}. */
 export interface ErrorDetails {
-  /** Header names and values of the answer, alternating. */
+  /** Header names and values of the response, alternating. */
   readonly headers?: readonly string[];
-  /** What went wrong underneath; no client sees it. */
+  /** The underlying error, which no client sees. */
   readonly cause?: unknown;
 }
 
 /**
- * The one failure that a caller can act on: `code` is stable, `message` is for people and may
- * change. Those that requests cause often are made once, when their module is loaded: the stack
- * trace of a new one costs more than the rest of the answer.
+ * A failure that a caller can act on. `code` is stable; `message` is for people and may change.
+ * Frequent errors are made once, when their module is loaded, because the stack trace of a new
+ * error costs more than the rest of the response.
  */
 export class PetstoreError extends Error {
   override readonly name = 'PetstoreError';
-  /** Which failure it is. */
   readonly code: ErrorCode;
-  /** The HTTP status; undefined where no client sees the code. */
+  /** The HTTP status code; undefined for a code of storages. */
   readonly status: number | undefined;
-  /** Header names and values, alternating; empty for most. */
+  /** Header names and values of the response, alternating. */
   readonly headers: readonly string[];
   #body: string | undefined;
 
   /**
-   * @param message A sentence for people, the client's included.
-   * @throws TypeError for headers that are none.
+   * @param message A sentence for people; clients see it.
+   * @throws TypeError if a header is not valid
    */
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details);
@@ -91,11 +87,11 @@ export class PetstoreError extends Error {
     this.status = meaningOf(code)?.status;
     this.headers = Object.freeze(checkHeaders(details.headers ?? []));
 
-    // Many are shared by all petstores: what a plugin changes on one would be sent unchecked.
+    // Frozen, because requests share errors and a plugin's change would be sent unchecked.
     if (new.target === PetstoreError) Object.freeze(this);
   }
 
-  /** The Error body, a byte string of JSON. */
+  /** Returns the Error body, a byte string of JSON. */
   get body(): string {
     const { code, message, status } = this;
 
@@ -110,12 +106,12 @@ const writtenByUs =
 /** The error for an idempotency key whose first use has not ended (C57). */
 export const inFlight = new PetstoreError(
   'idempotency_in_flight',
-  'The first request with this idempotency key is still under way.',
+  'The first request with this idempotency key is still in flight.',
 );
 
 /**
- * Returns a checked copy of an array of header names and values, alternating. It is in this module
- * because errors check their own headers, and replies are made of errors.
+ * Returns a checked copy of an array of header names and values, alternating. It is in this module,
+ * because errors check their own headers.
  * @throws TypeError if the value is not such an array (RFC 9110 sections 5.1 and 5.5), or if a
  * header could contradict one that the server writes.
  */
@@ -132,17 +128,16 @@ export function checkHeaders(headers: unknown): string[] {
     const isName = typeof name === 'string' && /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name);
     if (!isName || !isHeaderValue(value))
       throw new TypeError(
-        `headers must be names and values, alternating: ${shortly(name)} and its value are none`,
+        `${shortly(name)} and ${shortly(value)} are not the name and the value of a header`,
       );
 
-    if (writtenByUs.test(name))
-      throw new TypeError(`the header ${name} is written where the reply is sent`);
+    if (writtenByUs.test(name)) throw new TypeError(`the server writes the header ${name} itself`);
     checked.push(name, value);
   }
   return checked;
 }
 
-/** Returns any value as the part of a message: one short line. */
+/** Returns a value as one short line, for messages. */
 export function shortly(value: unknown): string {
   return inspect(value, {
     depth: 0,
@@ -152,15 +147,14 @@ export function shortly(value: unknown): string {
   });
 }
 
-/** Whether it can be a header's value (RFC 9110 section 5.5): one line, each character a byte. */
+/**
+ * True if it is a valid header value (RFC 9110 section 5.5): one line of single-byte characters.
+ */
 export function isHeaderValue(value: unknown): value is string {
   return typeof value === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
 }
 
-/**
- * Whether it was thrown by the petstore. Never throws: even asking a revoked proxy for its class
- * would.
- */
+/** True if it is a PetstoreError. Never throws, even for a revoked proxy. */
 export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
   try {
     return thrown instanceof PetstoreError;
@@ -169,7 +163,7 @@ export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
   }
 }
 
-/** The code of whatever was thrown, such as `ENOENT`; undefined where it has none. Never throws. */
+/** Returns the code of an error, such as `ENOENT`, or undefined. Never throws. */
 export function codeOf(thrown: unknown): string | undefined {
   try {
     // Not by `instanceof`: under Jest, Node's errors are of another realm.
@@ -206,13 +200,13 @@ export function denialOf(thrown: unknown): string | undefined {
   return `Node's permission model denies ${what}: ${hint}`;
 }
 
-/** Whatever was thrown in one line. Never throws. */
+/** Returns the message of anything that was thrown, in one line. Never throws. */
 export function reasonOf(thrown: unknown): string {
   try {
     const denial = denialOf(thrown);
     if (denial !== undefined) return denial;
 
-    // A host with several addresses failed once for each of them.
+    // Connecting to a host with several addresses fails once per address.
     if (thrown instanceof AggregateError) return thrown.errors.map(reasonOf).join(', ');
 
     const message: unknown = thrown instanceof Error ? thrown.message : thrown;
@@ -222,7 +216,7 @@ export function reasonOf(thrown: unknown): string {
   }
 }
 
-/** Whatever was thrown, stack and causes included. Never throws. */
+/** Returns anything that was thrown, with its stack and causes. Never throws. */
 export function detailOf(thrown: unknown): string {
   try {
     return inspect(thrown);

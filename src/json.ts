@@ -1,22 +1,22 @@
 /**
- * Strict JSON (RFC 8259, RFC 7493) of *byte strings*, whose characters are bytes of UTF-8, and
- * exact int64s (C23).
+ * A strict JSON parser (RFC 8259, RFC 7493) for byte strings, with exact int64s (C23). A byte
+ * string is a string whose characters are the bytes of UTF-8 text.
  */
 import { isUtf8 } from 'node:buffer';
 import { PetstoreError } from './errors.js';
 
-/** A number as it was written: a double would round an int64 past 2^53 (C23). */
+/** A number with its digits, because a double would round an int64 beyond 2^53 (C23). */
 export class JsonNumber {
-  /** As JSON writes it. */
+  /** The number in JSON. */
   readonly text: string;
 
-  /** The text is not checked. */
+  /** @param text The number in JSON, which is not checked. */
   constructor(text: string) {
     this.text = text;
   }
 }
 
-/** An object is a Map, so `__proto__` is a name like any other. */
+/** A parsed value. An object is a Map, so that `__proto__` is an ordinary name. */
 export type JsonValue =
   | null
   | boolean
@@ -25,38 +25,33 @@ export type JsonValue =
   | readonly JsonValue[]
   | ReadonlyMap<string, JsonValue>;
 
-/** How many arrays and objects may stand inside each other (C26). */
+/** The deepest nesting of arrays and objects (C26). */
 const maxDepth = 64;
 
-/**
- * The most values of a body (C60). Each may take some 300 bytes of memory, a hundred times as many
- * as it has in the text.
- */
+/** The largest number of values in a body (C60), because each can take 300 bytes of memory. */
 export const maxBodyValues = 65_536;
 
 declare const bytes: unique symbol;
 
 /**
- * A string of which each character is a byte: what goes in and out of sockets and files. A text
- * becomes one by `toByteString`.
+ * A string whose characters are bytes, for sockets and files. `toByteString` makes one of a text.
  */
 export type ByteString = string & { readonly [bytes]: true };
 
-/** The byte string of a text; a lone surrogate becomes U+FFFD. */
+/** Returns the byte string of a text; a lone surrogate becomes U+FFFD. */
 export function toByteString(text: string): ByteString {
-  // ASCII is its own UTF-8.
+  // ASCII text is unchanged in UTF-8.
   return asByteString(isAscii(text) ? text : Buffer.from(text).toString('latin1'));
 }
 
 /**
- * Says that a string is a byte string already, since it was read from bytes or joined of byte
- * strings. Nothing is checked.
+ * Returns a string as a byte string, unchecked: it was read from bytes or joined of byte strings.
  */
 export function asByteString(text: string): ByteString {
   return text as ByteString;
 }
 
-/** Whether a string is the bytes of UTF-8, and not a text that somebody forgot to make bytes of. */
+/** True if a string holds the bytes of UTF-8, not a text that was never converted. */
 export function isUtf8String(text: string): boolean {
   return isAscii(text) || (/^[\0-\xff]*$/.test(text) && isUtf8(Buffer.from(text, 'latin1')));
 }
@@ -66,24 +61,21 @@ function isAscii(text: string): boolean {
 }
 
 /**
- * Reads one JSON text. With {@link maxBodyValues} the memory for it is a small multiple of the
- * text's length (C60).
- * @throws PetstoreError `invalid_json` with the byte offset of the first fault.
+ * Parses one JSON text. With {@link maxBodyValues} the result takes a small multiple of the text's
+ * length in memory (C60).
+ * @throws PetstoreError `invalid_json` with the byte offset of the first error
  */
 export function parseJson(byteString: string, maxValues = Infinity): JsonValue {
   return new Reader(byteString, maxValues).document();
 }
 
-/** An escape, or two where the first is of a high surrogate. */
+/** An escape, or two if the first is a high surrogate. */
 const escapeSequence = /\\(?:["\\/bfnrt]|u(?:[Dd][89ABab][0-9A-Fa-f]{2}\\u)?[0-9A-Fa-f]{4})/y;
 
-/** A byte that continues a character: `UTF8-tail` of RFC 3629 section 4. */
+/** A continuation byte: `UTF8-tail` of RFC 3629 section 4. */
 const tail = '[\\x80-\\xbf]';
 
-/**
- * The characters of a string that stand for themselves: those of one byte, then the others by their
- * lead bytes, as the table of RFC 3629 section 4 has them.
- */
+/** The unescaped characters of a string, by their lead bytes (the table of RFC 3629 section 4). */
 const plainCharacters = [
   '[ !#-\\[\\]-\\x7f]',
   `[\\xc2-\\xdf]${tail}`,
@@ -95,14 +87,14 @@ const plainCharacters = [
   `\\xf4[\\x80-\\x8f]${tail}{2}`,
 ];
 
-/** A run of them, bounded: V8 remembers a way back from each. */
+/** Up to 64 unescaped characters, because V8 keeps a backtracking entry for each. */
 const plainRun = new RegExp(`(?:${plainCharacters.join('|')}){1,64}`, 'y');
 
 function isDigit(byte: number): boolean {
   return byte >= 0x30 /* 0 */ && byte <= 0x39 /* 9 */;
 }
 
-/** Reads a text from its first byte to its last; `#at` is the offset of the next byte. */
+/** Parses a text from its first byte to its last; `#at` is the offset of the next byte. */
 class Reader {
   readonly #bytes: string;
   readonly #maxValues: number;
@@ -123,7 +115,7 @@ class Reader {
     return value;
   }
 
-  /** Reads a value that stands within so many arrays and objects. */
+  /** Parses a value that is nested in `depth` arrays and objects. */
   #value(depth: number): JsonValue {
     const byte = this.#skipSpace();
     if (++this.#values > this.#maxValues) this.#fail(`over ${this.#maxValues} values`);
@@ -168,13 +160,13 @@ class Reader {
     return items;
   }
 
-  /** Goes past the first byte of an array or object, the last of so many that are open. */
+  /** Skips the first byte of an array or object; `depth` counts it and those around it. */
   #enter(depth: number): void {
     if (depth > maxDepth) this.#fail(`nesting over ${maxDepth}`);
     this.#at++;
   }
 
-  /** Goes past white space and this byte, if that is next; answers whether it is. */
+  /** Skips white space, and the byte if it is next. Returns true if it was. */
   #takes(byte: number): boolean {
     const isNext = this.#skipSpace() === byte;
     if (isNext) this.#at++;
@@ -182,8 +174,8 @@ class Reader {
   }
 
   /**
-   * Checks all of a string, and only then decodes it, at once: text that grows by characters takes
-   * 64 bytes each.
+   * Parses a string: checks all of it, then decodes it at once, because a string that grows by
+   * single characters takes 64 bytes for each.
    */
   #string(): string {
     const from = this.#at + 1;
@@ -206,7 +198,7 @@ class Reader {
     return isEscaped ? JSON.parse(`"${text}"`) : text;
   }
 
-  /** Goes past characters of one byte that stand for themselves; answers the byte after them. */
+  /** Skips unescaped ASCII characters and returns the byte after them. */
   #skipAscii(): number {
     let byte = this.#bytes.charCodeAt(this.#at);
     while (byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c)
@@ -214,13 +206,13 @@ class Reader {
     return byte;
   }
 
-  /** Goes past characters of any length that stand for themselves; one begins with this byte. */
+  /** Skips unescaped characters, of which the first begins with `byte`. */
   #skipPlain(byte: number): void {
     if (this.#token(plainRun) !== '') return;
     this.#fail(byte < 0x20 ? 'a control character that is not escaped' : 'invalid UTF-8');
   }
 
-  /** Goes past an escape, or the two of a surrogate pair. */
+  /** Skips an escape, or the two escapes of a surrogate pair. */
   #skipEscape(): void {
     const start = this.#at;
     const text = this.#token(escapeSequence);
@@ -229,12 +221,12 @@ class Reader {
       this.#fail('an unknown escape', isCutOff ? this.#bytes.length : start);
     }
 
-    // Only a code unit can be half of a character.
+    // Only a \u escape can be half of a surrogate pair.
     const decoded: string = text.startsWith('\\u') ? JSON.parse(`"${text}"`) : '';
     if (!decoded.isWellFormed()) this.#fail('a lone surrogate', start);
   }
 
-  /** Reads a number: its integer, then its fraction, then its exponent. */
+  /** Parses a number: its integer, then its fraction, then its exponent. */
   #number(): JsonNumber {
     const bytes = this.#bytes;
     const start = this.#at;
@@ -261,7 +253,7 @@ class Reader {
     return new JsonNumber(bytes.slice(start, at));
   }
 
-  /** Returns the offset behind the digits that begin at an offset. Fails if there are none. */
+  /** Returns the offset after the digits at `start`. Fails if there are no digits. */
   #endOfDigits(start: number): number {
     let end = start;
     while (isDigit(this.#bytes.charCodeAt(end))) end++;
@@ -269,7 +261,7 @@ class Reader {
     return end;
   }
 
-  /** Reads as far as a sticky pattern goes. */
+  /** Skips and returns what a sticky pattern matches. */
   #token(pattern: RegExp): string {
     const start = this.#at;
     pattern.lastIndex = start;
@@ -277,14 +269,14 @@ class Reader {
     return this.#bytes.slice(start, this.#at);
   }
 
-  /** Goes past a word; one that is wrong is so at its first wrong letter. */
+  /** Skips a literal name. Fails at its first wrong letter. */
   #word(word: string, value: null | boolean): JsonValue {
     for (const letter of word)
       if (this.#bytes[this.#at++] !== letter) this.#fail('expected a value', this.#at - 1);
     return value;
   }
 
-  /** Goes past white space, and answers the byte after it: NaN, which equals none, at the end. */
+  /** Skips white space and returns the byte after it, or NaN at the end of the text. */
   #skipSpace(): number {
     let byte = this.#bytes.charCodeAt(this.#at);
     while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09)
@@ -292,7 +284,7 @@ class Reader {
     return byte;
   }
 
-  /** Throws what is wrong at an offset; at the end of the text it is that it ends. */
+  /** Throws the problem at an offset; at the end of the text, the problem is the end itself. */
   #fail(problem: string, at = this.#at): never {
     const what = at < this.#bytes.length ? problem : 'the text ends too early';
     throw new PetstoreError('invalid_json', `Not valid JSON: ${what}, at byte ${at}.`);
@@ -340,7 +332,7 @@ function jsonOf(value: unknown, depth: number): string | undefined {
     return jsonOf(value.toJSON(), depth + 1);
   if (value instanceof JsonNumber) return value.text;
   if (Array.isArray(value))
-    return `[${value.map((item) => jsonOf(item, depth + 1) ?? 'null').join(',')}]`;
+    return `[${Array.from(value, (item) => jsonOf(item, depth + 1) ?? 'null').join(',')}]`;
 
   const members = Object.entries(value).flatMap(([name, item]) => {
     const text = jsonOf(item, depth + 1);
@@ -352,12 +344,12 @@ function jsonOf(value: unknown, depth: number): string | undefined {
 /** The largest int64. */
 export const int64Max = 2n ** 63n - 1n;
 
-/** Whether a bigint is within the range of an int64. */
+/** True if a bigint is within the range of an int64. */
 export function isInt64(value: bigint): boolean {
   return BigInt.asIntN(64, value) === value;
 }
 
-/** The int64 of a path or a query (C2, C10); undefined for all else, such as `-0` and 2^63. */
+/** Parses the int64 of a path or a query (C2, C10); undefined for `-0`, 2^63 or any other text. */
 export function parseInt64(text: string): bigint | undefined {
   if (!/^(?:0|-?[1-9][0-9]{0,18})$/.test(text)) return undefined;
 
@@ -366,8 +358,8 @@ export function parseInt64(text: string): bigint | undefined {
 }
 
 /**
- * The int64 that a JSON number is (C22), if any; neither `1e400` nor a million digits become a
- * bigint (C24).
+ * Returns the int64 of a JSON number (C22); undefined if it is not an int64. No large bigint is
+ * built for `1e400` or a million digits (C24).
  */
 export function int64OfJsonNumber(number: string): bigint | undefined {
   if (number.length < 16 && /^-?[0-9]+$/.test(number)) return BigInt(Number(number));
@@ -378,7 +370,7 @@ export function int64OfJsonNumber(number: string): bigint | undefined {
   const digits = (whole + fraction).replace(/^0+/, '');
   if (digits === '') return 0n;
 
-  // How many of the digits, and of zeros behind them, stand before the point.
+  // The number of digits before the decimal point, with zeros appended by the exponent.
   const places = digits.length - fraction.length + Number(exponent);
   if (places < 1 || places > 19 || /[1-9]/.test(digits.slice(places))) return undefined;
 

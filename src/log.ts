@@ -4,7 +4,9 @@ import { reasonOf } from './errors.js';
 /** The severity of a line: `error` needs action, `warn` needs attention. */
 export type LogLevel = 'info' | 'warn' | 'error';
 
-/** Writes a line for the operator. Fields never hold an API key. An error that it throws is ignored. */
+/**
+ * Writes a line for the operator. Fields never hold an API key. An error that it throws is ignored.
+ */
 export type Log = (
   level: LogLevel,
   message: string,

@@ -1,6 +1,4 @@
-/**
- * The operations of every petstore: the specification's three, the OpenAPI document and two probes.
- */
+/** The operations: the three of the specification, the OpenAPI document and two probes. */
 import { hash } from 'node:crypto';
 import { inFlight, PetstoreError } from './errors.js';
 import { parseInt64, maxBodyValues, parseJson, toByteString } from './json.js';
@@ -46,7 +44,7 @@ import {
 } from './router.js';
 import type { IdempotencyKeyUse, PetQuery, PetTexts, StorageTexts, StoredText } from './storage.js';
 
-/** The end of `GET /v1/pets/{petId}` (C33, C34). */
+/** The deprecation of `GET /v1/pets/{petId}` (C33, C34). */
 const getPetDeprecation: Deprecation = {
   since: Date.UTC(2026, 10, 20),
   sunset: Date.UTC(2030, 11, 5, 23, 59, 59),
@@ -73,26 +71,26 @@ const petListParameters = {
   after: afterParameter,
 } satisfies ListParameters<Omit<PetQuery, FilterName>>;
 
-/** Returns the filter of a query. @throws PetstoreError `invalid_parameter` (C3) */
+/** Returns the filter of a query. @throws PetstoreError `invalid_parameter` (C1, C3) */
 function parseFilter(query: Query): PetFilter {
   const filter: Record<string, unknown> = {};
   for (const row of filterParameters) filter[row.name] = readParameter(query, row);
   return filter;
 }
 
-/** An animal of data/animals.jsonl, with the id that `make seed` gives it. */
+/** A pet of data/animals.jsonl, with the id that `make seed` gives it. */
 const newPet = { name: 'Wolfgang', categoryId: 1, status: 'available' };
 const pet = { id: 4, ...newPet };
 const petContent = jsonContent(schemaRef('Pet'), pet);
 const petsContent = jsonContent(schemaRef('Pets'), [pet]);
 
-/** What the operations keep while the storage is the same; a reset begins it anew (C63). */
+/** The state of the operations between two resets of the storage (C63). */
 export class StoreRun {
   readonly pages = new PageCache();
-  /** The digests of the idempotency keys whose operation plugins hold (C57). */
+  /** The digests of the idempotency keys whose operations are held by plugins (C57). */
   heldKeys = new Set<string>();
 
-  /** Drops all. An operation that began before goes on with the set of before. */
+  /** Clears the state. Operations in flight keep the old set of keys. */
   begin(): void {
     this.pages.clear();
     this.heldKeys = new Set();
@@ -100,9 +98,9 @@ export class StoreRun {
 }
 
 /**
- * The routes of the animals.
- * @param keyClock Returns the time of uses of idempotency keys (C73).
- * @param isClosed Whether the storage refuses everything.
+ * Returns the routes of pets.
+ * @param keyClock The clock of idempotency keys (C73).
+ * @param isClosed Returns true once the storage is closed.
  */
 export function petRoutes(
   pets: StorageTexts,
@@ -134,13 +132,13 @@ function listPets(pets: PetTexts, run: StoreRun, isClosed: () => boolean): Check
   }
 
   return {
-    // Once closed, the storage refuses: a page that is kept would hide that (C59).
+    // After `close`, a cached page would hide that the storage is closed (C59).
     handler: ({ query }) => (isClosed() ? undefined : run.pages.get(query.text)) ?? list(query),
-    document: listDocument('listPets', 'pets', 'animals', petListParameters, petsContent),
+    document: listDocument('listPets', 'pets', 'pets', petListParameters, petsContent),
   };
 }
 
-/** Adds an animal: once for an idempotency key, where there is one (C57). */
+/** Returns the operation that adds a pet, once per idempotency key (C57). */
 function createPet(
   pets: StorageTexts,
   run: StoreRun,
@@ -149,12 +147,12 @@ function createPet(
 ): CheckedOperation {
   const keySchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' };
   const repeats =
-    'For 24 hours a repeat with the same key and body gives the first answer and adds nothing.';
+    'For 24 hours a repeat with the same key and body gets the first response and adds nothing.';
   return {
     readsBody: true,
     awaitsHold: true,
     handler: async ({ body, keyName = '', idempotencyKey, hold }) => {
-      // The clock is read before the animal is stored, for it may throw.
+      // Read before the pet is stored, because the clock may throw.
       const now = clock();
       const keyUse =
         idempotencyKey === undefined
@@ -166,13 +164,13 @@ function createPet(
         keyUse === undefined ? pets.insert(draft) : pets.insertOnce(draft, keyUse);
       const { heldKeys } = run;
       if (keyUse !== undefined && heldKeys.has(keyUse.key)) throw inFlight;
-      // A storage that keeps no keys refuses this one at once.
+      // Without a hold, because a storage that keeps no keys rejects at once.
       const isRefused = keyUse !== undefined && !pets.keepsKeys;
       const { id, json } = await (hold === undefined || isRefused
         ? insert()
         : insertHeld(insert, hold, heldKeys, keyUse?.key));
 
-      // A Location must lead somewhere (C30).
+      // Without Location once the route of one pet is gone (C30).
       return jsonReply(
         201,
         json,
@@ -182,14 +180,12 @@ function createPet(
     document: {
       operationId: 'createPet',
       tags: ['pets'],
-      summary: 'Add an animal',
-      description:
-        'Once this is answered with 201 the animal is stored for good: ' +
-        'none can be changed or deleted.',
+      summary: 'Add a pet',
+      description: 'A 201 means that the pet is stored for good: no pet can be changed or deleted.',
       parameters: [parameter('header', 'Idempotency-Key', repeats, keySchema)],
       requestBody: { required: true, content: jsonContent(schemaRef('NewPet'), newPet) },
       responses: {
-        201: response('Animal added.', petContent, { Location: 'The path of the animal.' }),
+        201: response('Pet added.', petContent, { Location: 'The path of the pet.' }),
         ...errorResponses(['invalid_body', 'unauthorized', 'idempotency_in_flight']),
         ...errorResponses([
           'content_too_large',
@@ -202,7 +198,7 @@ function createPet(
   };
 }
 
-/** Inserts once `hold` has resolved; until the insert has ended, the key is in flight (C57). */
+/** Inserts after `hold` has resolved. The key is in flight until the insert has ended (C57). */
 async function insertHeld(
   insert: () => StoredText | Promise<StoredText>,
   hold: () => Promise<void>,
@@ -220,8 +216,8 @@ async function insertHeld(
 
 function getPet(pets: PetTexts): CheckedOperation {
   const announced = {
-    Deprecation: 'Since when (RFC 9745).',
-    Sunset: 'Until when (RFC 8594).',
+    Deprecation: 'The time since which it is deprecated (RFC 9745).',
+    Sunset: 'The time until which it is served (RFC 8594).',
     Link: 'Its successor.',
   };
   return {
@@ -233,36 +229,36 @@ function getPet(pets: PetTexts): CheckedOperation {
     document: {
       operationId: 'getPet',
       tags: ['pets'],
-      summary: 'Get an animal',
+      summary: 'Get a pet',
       description: 'To be removed on 5 December 2030; use the list with its status filter.',
       deprecated: true,
-      parameters: [parameter('path', 'petId', 'Identifier of the animal.', int64Schema)],
+      parameters: [parameter('path', 'petId', 'Identifier of the pet.', int64Schema)],
       responses: {
-        200: response('The animal.', petContent, announced),
+        200: response('The pet.', petContent, announced),
         ...errorResponses(['unauthorized', 'not_found', 'unavailable'], announced),
       },
     },
   };
 }
 
-/** @throws PetstoreError `invalid_parameter` (C57) */
+/** Returns the use of an idempotency key. @throws PetstoreError `invalid_parameter` (C57) */
 function keyUseOf(
   idempotencyKey: string,
   keyName: string,
   body: string,
   now: number,
 ): IdempotencyKeyUse {
-  // One that came twice holds a space.
+  // A repeated header contains a space.
   const rule = 'Idempotency-Key must be given only once, as 1 to 255 visible ASCII characters.';
   if (!/^[!-~]{1,255}$/.test(idempotencyKey)) throw new PetstoreError('invalid_parameter', rule);
-  // As JSON, no two pairs of texts are the same.
+  // As JSON, so that two different pairs never have the same digest.
   const key = hash('sha256', JSON.stringify([keyName, idempotencyKey]));
   return { key, body: hash('sha256', Buffer.from(body, 'latin1')), at: Math.floor(now) };
 }
 
 /**
- * Two probes (`ready` rejects while reads or writes cannot be expected to succeed), and the OpenAPI
- * document.
+ * Returns the routes of the two probes and of the OpenAPI document.
+ * @param ready Rejects while reads or writes cannot be expected to succeed.
  */
 export function publicRoutes(
   ready: () => Promise<void>,
@@ -272,7 +268,7 @@ export function publicRoutes(
 ): CheckedRoute[] {
   const healthy = jsonReply(200, toByteString('{"status":"ok"}'));
   let cached: { readonly key: string; readonly reply: SharedResponse } | undefined;
-  /** Makes the document anew only once a route has gone (C35) or below another path (C56). */
+  /** Renders the document again if a route is gone (C35) or the base path differs (C56). */
   const serveDocument = ({ basePath }: OperationRequest): Reply => {
     const present = routes.present();
     const key = `${present.length} ${basePath}`;
@@ -290,7 +286,8 @@ export function publicRoutes(
 }
 
 /**
- * The Paths Object of the operations with a document; those below `/v1` leave that to `servers`.
+ * Returns the Paths Object of the documented operations. Paths below `/v1` omit it, because
+ * `servers` has it.
  */
 function pathsOf(
   routes: readonly Route[],

@@ -1,4 +1,4 @@
-/** The options of `createPetstore`, their defaults and ranges, and checks of options elsewhere. */
+/** The options of `createPetstore`: their defaults, ranges and checks. */
 import { performance } from 'node:perf_hooks';
 import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
@@ -6,80 +6,76 @@ import { safeLog, type Log } from './log.js';
 import type { Plugin } from './plugin.js';
 import type { PetStorage } from './storage.js';
 
-/** How a petstore is to be. */
+/** The options of a petstore. */
 export interface PetstoreOptions {
-  /** API keys of visible ASCII; or a function that names the key that a token is. */
+  /** The API keys, of visible ASCII; or a function that returns the name of a token's key. */
   readonly keys: readonly string[] | VerifyKey;
 
   /**
-   * Open; the petstore closes it, unless `createPetstore` throws.
+   * An open storage. The petstore closes it, unless `createPetstore` throws.
    * @defaultValue `memoryStorage()`
    */
   readonly storage?: PetStorage;
 
   /**
-   * Milliseconds since the epoch. It counts the 24 hours of idempotency keys too (C73).
-   * @defaultValue `Date.now`, and for idempotency keys a clock that nobody sets
+   * Returns milliseconds since the epoch. Idempotency keys expire by it too (C73).
+   * @defaultValue `Date.now`; for idempotency keys the `keyClock` of the storage
    */
   readonly clock?: () => number;
-  /** Called in this order. */
+  /** The plugins, in the order in which they are called. */
   readonly plugins?: readonly Plugin[];
-  /** @defaultValue silence */
+  /** @defaultValue no log */
   readonly log?: Log;
 
   /**
-   * The longest body, from 1 byte to `largestBodyBytes`.
+   * The longest request body in bytes, from 1 to `largestBodyBytes`.
    * @defaultValue 65536
    */
   readonly maxBodyBytes?: number;
 
   /**
-   * Absolute http or https address of the production deployment, `/v1` included, without user,
-   * password, query and fragment. Its path begins links (C56); the OpenAPI document lists it.
+   * The public base URL in production, including `/v1`, without user, password, query and fragment.
+   * Its path prefixes links (C56), and the OpenAPI document lists it.
    */
   readonly baseUrl?: string;
-  /** That of the staging deployment, for the OpenAPI document alone. */
+  /** The public base URL in staging, for the OpenAPI document. */
   readonly stagingBaseUrl?: string;
 }
 
-/** Options that were checked, with defaults for those that were left out. */
+/** The checked options, with defaults for those that were omitted. */
 export interface ResolvedOptions {
-  /** Names the key that a token is: one of `keys`, or whatever the caller's function says. */
   readonly verifyKey: VerifyKey;
-  /** Open. */
   readonly storage: PetStorage;
-  /** Milliseconds since the epoch, up to the year 9999; throws a TypeError for anything else. */
+  /** Returns milliseconds since the epoch, up to the year 9999. @throws TypeError */
   readonly clock: () => number;
-  /** The clock for idempotency keys (C73), of the same range. */
+  /** The clock of idempotency keys (C73), with the same range. */
   readonly keyClock: () => number;
-  /** In the order in which they are called. */
   readonly plugins: readonly Plugin[];
   /** Never throws. */
   readonly log: Log;
-  /** The longest body in bytes. */
   readonly maxBodyBytes: number;
-  /** The path of `baseUrl` without a slash at its end; undefined where that was left out. */
+  /** The path of `baseUrl` without a slash at its end; undefined if there is no `baseUrl`. */
   readonly basePath: string | undefined;
-  /** The addresses for the OpenAPI document, production first; those that were given. */
+  /** The base URLs for the OpenAPI document, production first. */
   readonly baseUrls: readonly string[];
 }
 
-/** The machine's clock, also after a test has replaced `Date` by a fake one (C68). */
+/** The machine's clock, read at import so that fake timers of a test do not replace it (C68). */
 export const machineClock = Date.now;
 
-/** The most that `maxBodyBytes` may be, 16 MiB: one such animal fills a storage's queue. */
+/** The largest `maxBodyBytes`, 16 MiB, because one such pet fills the queue of a storage. */
 export const largestBodyBytes = 2 ** 24;
 
 /**
- * Checks options and fills in defaults; `makeStorage` makes the storage where none is given.
- * @throws TypeError that names an option and its rule.
+ * Checks options and fills in defaults. `makeStorage` makes the default storage.
+ * @throws TypeError that names an invalid option and its rule
  */
 export function resolveOptions(
   options: PetstoreOptions,
   makeStorage: () => PetStorage,
 ): ResolvedOptions {
   if (typeof options !== 'object' || options === null)
-    throw new TypeError('createPetstore needs options: keys at least');
+    throw new TypeError('createPetstore needs options, at least keys');
   checkNames('option', options, {
     keys: true,
     storage: true,
@@ -94,7 +90,7 @@ export function resolveOptions(
   const { keys, baseUrl, stagingBaseUrl, storage = makeStorage(), plugins = [] } = options;
   const { clock = machineClock, log = () => undefined, maxBodyBytes = 65_536 } = options;
 
-  check('clock', typeof clock === 'function', 'be a function that answers milliseconds');
+  check('clock', typeof clock === 'function', 'be a function that returns milliseconds');
   check('log', typeof log === 'function', 'be a function');
 
   const areFunctions =
@@ -130,16 +126,16 @@ export function resolveOptions(
   };
 }
 
-/** The rule of a base URL, for messages: it is public (C56), so it must not hold a password. */
+/** The rule of a base URL, for messages. It is public (C56), so it must not hold a password. */
 export const baseUrlRule =
   'an absolute URL of http or https such as https://api.example.com/v1, ' +
   'without user, password, query and fragment';
 
-/** The characters of a host and a port, and those of a path, or letters of any script. */
+/** A host with an optional port and path. Letters may be of any script. */
 const baseUrlForm =
   /^https?:\/\/[\p{L}\p{M}\p{N}.:_[\]~%-]+(?:\/[\p{L}\p{M}\p{N}\-._~!$&'()*+,;=:@%/]*)?$/iu;
 
-/** True if the value is an address that the OpenAPI document can show as it stands. */
+/** True if the value is a URL that the OpenAPI document may show. */
 export function isBaseUrl(url: unknown): url is string {
   return typeof url === 'string' && baseUrlForm.test(url) && URL.canParse(url);
 }
@@ -155,7 +151,7 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
   check('keys', isList, 'hold at least one API key, or be a function');
 
   const areKeys = keys.every((key) => typeof key === 'string' && /^[\x21-\x7e]+$/.test(key));
-  check('keys', areKeys, 'hold texts of visible ASCII, without spaces');
+  check('keys', areKeys, 'be strings of visible ASCII, without spaces');
 
   const entries = keys.map((key, index) => ({
     name: `key-${index + 1}`,
@@ -166,8 +162,8 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
 }
 
 /**
- * Checks that each given option is known. `known` must name every option of the type, which the
- * compiler checks. Messages call an option `what`.
+ * Checks that each given option is known. The compiler checks that `known` names every option of
+ * the type. Messages call an option `what`.
  * @throws TypeError that names an unknown option
  */
 export function checkNames<Given extends object>(
@@ -182,26 +178,25 @@ export function checkNames<Given extends object>(
 }
 
 /**
- * Returns a clock that begins at `start`, in milliseconds since the epoch, and goes on evenly
- * whatever happens to the machine's clock.
+ * Returns a clock that starts at `start`, in milliseconds since the epoch, and does not follow
+ * changes of the machine's clock.
  */
 export function steadyClock(start: number): () => number {
   const startedAt = performance.now();
   return () => Math.floor(start + performance.now() - startedAt);
 }
 
-/** A clock whose answers fit a storage file and RFC 3339; it throws a TypeError for others. */
+/** Returns a clock that throws a TypeError unless `clock` returns a time up to the year 9999. */
 export function checkedClock(clock: () => number): () => number {
-  // The machine's own is right, and is read at each request.
+  // Not wrapped, because it is always valid and is read at each request.
   if (clock === machineClock) return clock;
 
   return () => {
     const now = clock();
 
-    // Up to the year 10000.
     if (typeof now === 'number' && now >= 0 && now < 253_402_300_800_000) return now;
     throw new TypeError(
-      `the clock must answer milliseconds since 1970, up to the year 9999, not ${inspect(now)}`,
+      `the clock must return milliseconds since 1970, up to the year 9999, not ${inspect(now)}`,
     );
   };
 }

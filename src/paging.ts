@@ -1,6 +1,4 @@
-/**
- * Lists: their query parameters, the reply with a page, and the operation's document (C1 to C6).
- */
+/** Lists: their query parameters, the reply with a page, and their documentation (C1 to C6). */
 import { PetstoreError } from './errors.js';
 import { asByteString, parseInt64 } from './json.js';
 import {
@@ -19,24 +17,24 @@ import type { PageQuery, TextPage } from './storage.js';
 export interface ListParameter<Value> {
   /** Its name in the query. */
   readonly name: string;
-  /** The value that a text is; undefined where it breaks the rule. */
+  /** Returns the value of a text; undefined if the text breaks the rule. */
   readonly read: (text: string) => Value | undefined;
-  /** The answer to a text that breaks the rule, which it says (C1). It is made once. */
+  /** The error for a text that breaks the rule (C1), made once. */
   readonly refusal: PetstoreError;
-  /** What the OpenAPI document says of it, in a list of such things as `animals`. */
+  /** Returns its description in the OpenAPI document, for a list of `things` such as `pets`. */
   readonly describe: (things: string) => string;
   /** Its schema in the OpenAPI document. */
   readonly schema: OpenApiValue;
 }
 
-/** The parameters of a list: a row for each member of its query, in the order of the document. */
+/** The parameters of a list: a row for each member of its query. */
 export type ListParameters<Asked> = {
   readonly [Name in keyof Asked]-?: ListParameter<Exclude<Asked[Name], undefined>>;
 };
 
 const limitRange = { minimum: 1, maximum: 100, default: 20 } as const;
 
-/** How many items at most (C1, C2). */
+/** The parameter `limit` (C1, C2). */
 export const limitParameter = Object.freeze<ListParameter<number>>({
   name: 'limit',
   read: (text) => (/^(?:[1-9][0-9]?|100)$/.test(text) ? Number(text) : undefined),
@@ -48,7 +46,7 @@ export const limitParameter = Object.freeze<ListParameter<number>>({
   schema: { type: 'integer', ...limitRange },
 });
 
-/** Behind which id the page begins (C6). */
+/** The parameter `after`, the cursor (C6). */
 export const afterParameter = Object.freeze<ListParameter<bigint>>({
   name: 'after',
   read: (text) => (text.startsWith('-') ? undefined : parseInt64(text)),
@@ -60,7 +58,10 @@ export const afterParameter = Object.freeze<ListParameter<bigint>>({
   schema: { ...int64Schema, minimum: 0 },
 });
 
-/** The value of a parameter, or undefined. @throws PetstoreError `invalid_parameter` (C1 to C3). */
+/**
+ * Returns the value of a parameter, or undefined.
+ * @throws PetstoreError `invalid_parameter` (C1 to C3)
+ */
 export function readParameter<Value>(
   query: Query,
   { name, read, refusal }: ListParameter<Value>,
@@ -73,15 +74,15 @@ export function readParameter<Value>(
   return value;
 }
 
-/** The page that a query asks for. @throws PetstoreError `invalid_parameter` (C1 to C3). */
+/** Reads `limit` and `after` of a query. @throws PetstoreError `invalid_parameter` (C1 to C3) */
 export function parsePage(query: Query): PageQuery {
   const limit = readParameter(query, limitParameter) ?? limitRange.default;
   return { limit, after: readParameter(query, afterParameter) };
 }
 
 /**
- * A page of the list at a path: a bare array, and a Link to the next page, for all that was asked
- * (C6).
+ * Returns the reply with a page: a JSON array, and a Link to the next page at `path` with the same
+ * parameters (C6).
  */
 export function pageReply(path: string, asked: PageQuery, { texts, next }: TextPage): Reply {
   const isLong = texts.reduce((bytes, text) => bytes + text.length + 1, 1) > 65_536;
@@ -101,8 +102,9 @@ export function pageReply(path: string, asked: PageQuery, { texts, next }: TextP
 }
 
 /**
- * The Operation Object of a list of such things as `animals`, with a row for each member of what
- * may be asked, and `content` for that of a page.
+ * Returns the Operation Object of a list.
+ * @param things The name of the items, such as `pets`.
+ * @param content The content of a page.
  */
 export function listDocument<Asked>(
   operationId: string,
@@ -130,33 +132,33 @@ export function listDocument<Asked>(
   };
 }
 
-/** How many queries are known at most, and how long a page or a query that is kept may be. */
+/** The largest number of cached queries, and the longest cached body and query, in bytes. */
 const maxKeptQueries = 512;
 const maxKeptBody = 16_384;
 const maxKeptQuery = 100;
 
 /**
- * Full pages by the text of their query. A full page never changes until the storage is reset. At
- * most 8 MiB are kept, and as much again of what is sent of them: a list of 20 is 38 % faster.
+ * A cache of full pages by query. A full page never changes until the storage is reset. The cache
+ * takes at most 16 MiB. A list of 20 is 38 % faster with it.
  */
 export class PageCache {
-  /** Undefined for a query that was used once. */
+  /** The pages by query; undefined for a query that was used once. */
   readonly #pages = new Map<string, SharedResponse | undefined>();
   #resets = 0;
 
-  /** How often the cache was cleared: `keep` gets the number from before its page was read. */
+  /** The number of calls of `clear`. `keep` needs the number from before its page was read. */
   get resets(): number {
     return this.#resets;
   }
 
-  /** Returns the page of a query, if it is kept. */
+  /** Returns the cached page of a query. */
   get(query: string): SharedResponse | undefined {
     return this.#pages.get(query);
   }
 
   /**
-   * Keeps a full page from the second use of its query on, unless it is long or was read before the
-   * last `clear`.
+   * Caches a full page from the second use of its query on. A long page, or one that was read
+   * before the last `clear`, is not cached.
    */
   keep(query: string, page: Reply, resets: number): void {
     const isLong = (page.body?.length ?? 0) > maxKeptBody || query.length > maxKeptQuery;
@@ -167,7 +169,7 @@ export class PageCache {
     this.#pages.set(query, isRepeated ? new SharedResponse(page) : undefined);
   }
 
-  /** Forgets all pages, and those that are being read. */
+  /** Drops all pages, including those that are being read. */
   clear(): void {
     this.#pages.clear();
     this.#resets++;

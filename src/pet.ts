@@ -1,4 +1,4 @@
-/** The animal: one table of its fields, from which all follows that knows what an animal is. */
+/** The pet: the table of its fields, from which all code that knows a pet's fields follows. */
 import { PetstoreError } from './errors.js';
 import {
   int64OfJsonNumber,
@@ -9,39 +9,39 @@ import {
   type JsonValue,
 } from './json.js';
 
-/** How values of one type are told, read, checked and written. */
+/** The type of a field: how its values are read, checked and written. */
 export interface FieldType<Value> {
-  /** What a client's value must be, as it follows the words "must be" (C20). */
+  /** The rule for a client's value, as it follows the words "must be" (C20). */
   readonly rule: string;
-  /** The value that a JSON value is; undefined where it is none. */
+  /** Returns the value of a JSON value; undefined if it breaks the rule. */
   readonly read: (json: JsonValue) => Value | undefined;
-  /** What a program's value must be, where that is more, or said in another way. */
+  /** The rule for a program's value. */
   readonly programRule: string;
-  /** Whether a program's value is one. */
+  /** True if a program's value obeys the rule. */
   readonly is: (value: unknown) => boolean;
-  /** The JSON text of a value, as a byte string. */
+  /** Returns the JSON text of a value, as a byte string. */
   readonly write: (value: unknown) => string;
   /**
-   * Returns an expression for the texts that `write` makes of most values, as byte strings with
-   * bytes up to `lastByte`. Storage files are read by it first (file/record-lines.ts): a line that
-   * matches is served as it is, all other lines are parsed.
+   * Returns a regular expression for the texts that `write` makes of most values, as byte strings
+   * with bytes up to `lastByte`. A line of a storage file that matches is served as it is; all
+   * other lines are parsed (file/record-lines.ts).
    *
-   * So each text that matches must be one that `read` accepts and that `write` makes of the value.
-   * No text that matches may have a quote between its own two, even an escaped one, because the
-   * reader looks for `,"status":"sold"` anywhere in a line. `test/pet.test.ts` tests each row.
+   * So `read` must accept each text that matches, and `write` must return the same text. No text
+   * that matches may contain a quote between its own two, even an escaped one, because the reader
+   * looks for `,"status":"sold"` anywhere in a line. `test/pet.test.ts` tests each row.
    */
   readonly pattern: (lastByte: string) => string;
-  /** What the text of a query parameter must be, as it follows the words "must be". */
+  /** The rule for a query parameter, as it follows the words "must be". */
   readonly parameterRule: string;
-  /** Returns the value of a query parameter's text; undefined if the text breaks its rule. */
+  /** Returns the value of a query parameter; undefined if the text breaks the rule. */
   readonly parse: (text: string) => Value | undefined;
   /** All values, if they are few. */
   readonly values?: readonly Value[];
-  /** What the OpenAPI document says of it. */
+  /** Its schema in the OpenAPI document. */
   readonly schema: Readonly<Record<string, string | readonly string[]>>;
 }
 
-/** A type of fields that lists filter by. */
+/** The type of a field that lists filter by. */
 export interface FilterableType<Value> extends FieldType<Value> {
   readonly isFilterable: true;
 }
@@ -55,20 +55,20 @@ function filterable<Value>(type: FieldType<Value>): FilterableType<Value> {
   return { ...type, isFilterable: true };
 }
 
-/** A name of this many UTF-16 units still fits a line of a storage file, as JSON. */
+/** The longest text, in UTF-16 units, whose JSON fits a line of a storage file. */
 const maxTextLength = 2 ** 24;
 
-/** Any Unicode text. */
+/** Returns the type of any Unicode text. */
 function text(description: string): FieldType<string> {
   return {
     rule: 'a string',
     read: (json) => (typeof json === 'string' ? json : undefined),
     programRule: `a well-formed string of at most ${maxTextLength} UTF-16 units`,
-    // A lone surrogate has no UTF-8.
+    // A lone surrogate cannot be written in UTF-8.
     is: (value) =>
       typeof value === 'string' && value.length <= maxTextLength && value.isWellFormed(),
     write: (value) => toByteString(JSON.stringify(value)),
-    // Neither quotes nor backslashes: nothing in it is escaped.
+    // Without quotes and backslashes, so that nothing is escaped.
     pattern: (lastByte) => `"[\\x20!#-[\\]-${lastByte}]*"`,
     parameterRule: 'a text',
     parse: (parameter) => parameter,
@@ -76,10 +76,10 @@ function text(description: string): FieldType<string> {
   };
 }
 
-/** What the OpenAPI document says of any integer of 64 bits. */
+/** The schema of an int64 in the OpenAPI document. */
 export const int64Schema = { type: 'integer', format: 'int64' };
 
-/** An integer of 64 bits, exact (C22, C23). */
+/** Returns the type of an exact int64 (C22, C23). */
 function int64(description: string): FieldType<bigint> {
   return {
     rule: 'an integer from -9223372036854775808 to 9223372036854775807',
@@ -87,7 +87,7 @@ function int64(description: string): FieldType<bigint> {
     programRule: 'a 64-bit bigint',
     is: (value) => typeof value === 'bigint' && isInt64(value),
     write: String,
-    // Of so few digits that none is beyond an int64.
+    // At most 15 digits, so that none is beyond an int64.
     pattern: () => '(?:0|-?[1-9][0-9]{0,14})',
     parameterRule: 'an integer from -9223372036854775808 to 9223372036854775807, in decimal digits',
     parse: parseInt64,
@@ -95,7 +95,7 @@ function int64(description: string): FieldType<bigint> {
   };
 }
 
-/** One of some words of small letters, which need no escape in JSON. */
+/** Returns the type of one of some lowercase words, which need no escape in JSON. */
 function oneOf<Word extends string>(
   words: readonly Word[],
   schema: FieldType<Word>['schema'],
@@ -116,30 +116,27 @@ function oneOf<Word extends string>(
   };
 }
 
-/** Every availability of an animal. */
+/** All statuses of a pet. */
 export const petStatuses = Object.freeze(['available', 'pending', 'sold'] as const);
 
-/** The availability of an animal. */
+/** The status of a pet: its availability. */
 export type PetStatus = (typeof petStatuses)[number];
 
 const petStatus = oneOf<PetStatus>(petStatuses, { $ref: '#/components/schemas/PetStatus' });
 
-/**
- * The id of an animal, which the service assigns: all other fields are rows of the tables below.
- */
+/** The type of a pet's id, which the service assigns. The other fields are rows of the tables. */
 export const petIdType = int64('Assigned by the service on creation.');
 
-/** The fields that every animal has, in the order in which they are written. */
+/** The fields that every pet has, in the order in which they are written. */
 const requiredFields = {
-  /** Any Unicode text, even an empty one (C25). */
-  name: text("The animal's name."),
+  /** Any Unicode text, even the empty one (C25). */
+  name: text("The pet's name."),
   /** An int64 (C23). */
-  categoryId: int64('Identifier of the category the animal belongs to.'),
+  categoryId: int64('Identifier of the category the pet belongs to.'),
 };
 
-/** The fields that an animal may lack, written after the others. Absent stays absent (C19). */
+/** The fields that a pet may lack, written after the others (C19). */
 const optionalFields = {
-  /** The availability of the animal. */
   status: filterable(petStatus),
 };
 
@@ -150,33 +147,31 @@ export type FilterName = {
   [Name in keyof Fields]: Fields[Name] extends FilterableType<unknown> ? Name : never;
 }[keyof Fields];
 
-/** The values of fields, by their names. */
+/** The values of fields, by name. */
 type Values<Fields> = {
   readonly [Name in keyof Fields]: Fields[Name] extends FieldType<infer Value> ? Value : never;
 };
 
-/**
- * An animal before it has an id, the specification's `NewPet`: a value for each row of the table.
- */
+/** A pet before it has an id, the specification's `NewPet`: a value for each row of the table. */
 export type PetDraft = Values<typeof requiredFields> & Partial<Values<typeof optionalFields>>;
 
-/** An animal of the catalogue. */
+/** A pet: a record of the store. The specification calls it an animal. */
 export interface Pet extends PetDraft {
   /** A positive int64 (C31). */
   readonly id: bigint;
 }
 
-/** One field of an animal. */
+/** One field of a pet. */
 export interface PetField {
-  /** The member of JSON that it is. */
+  /** Its member name in JSON. */
   readonly name: string;
-  /** Its row in the table. */
+  /** Its row in the table of fields. */
   readonly type: FieldType<unknown>;
-  /** Whether every animal has it. */
+  /** True if every pet has it. */
   readonly isRequired: boolean;
   /** True if lists filter by it. */
   readonly isFilterable: boolean;
-  /** What stands before its value in the JSON text of an animal. */
+  /** The text before its value in the JSON of a pet. */
   readonly key: string;
 }
 
@@ -195,8 +190,8 @@ export const petFields: readonly PetField[] = Object.freeze(
 );
 
 /**
- * The values of the fields that lists filter by. It stands for what a storage indexes of a pet, and
- * for the values that a query asks for.
+ * The values of the filterable fields: those of a pet, which a storage indexes, or those of a
+ * query.
  */
 export type PetFilter = { readonly [Name in FilterName]?: PetDraft[Name] | undefined };
 
@@ -205,7 +200,7 @@ export const filterableFields: readonly PetField[] = petFields.filter(
   ({ isFilterable }) => isFilterable,
 );
 
-/** Returns the values of the fields that lists filter by: those of a pet, or of a query. */
+/** Returns the values of the filterable fields of a pet or of a query. */
 export function filterOf(values: PetFilter): PetFilter {
   const all: Readonly<Record<string, unknown>> = values;
   const found: Record<string, unknown> = {};
@@ -213,7 +208,7 @@ export function filterOf(values: PetFilter): PetFilter {
   return found;
 }
 
-/** Returns true if a pet has each value of a filter. A value that is undefined counts as absent. */
+/** True if a pet has each value of a filter. An undefined value counts as omitted. */
 export function matchesFilter(pet: PetFilter, filter: PetFilter): boolean {
   const values: Readonly<Record<string, unknown>> = pet;
   const wanted: Readonly<Record<string, unknown>> = filter;
@@ -223,8 +218,8 @@ export function matchesFilter(pet: PetFilter, filter: PetFilter): boolean {
 }
 
 /**
- * The draft in a JSON value (C21), which messages call `what`.
- * @throws PetstoreError `invalid_body` that names each bad field and its rule (C20).
+ * Reads a draft from a JSON value (C21), which messages call `what`.
+ * @throws PetstoreError `invalid_body` that names each invalid field and its rule (C20)
  */
 export function parseDraft(value: JsonValue, what = 'The body'): PetDraft {
   if (!(value instanceof Map))
@@ -242,11 +237,11 @@ export function parseDraft(value: JsonValue, what = 'The body'): PetDraft {
   }
   if (broken.length > 0) throw new PetstoreError('invalid_body', `${broken.join('; ')}.`);
 
-  // Every row of the table was read, which the compiler cannot see.
+  // The loop has read every row of the table, which the compiler cannot see.
   return draft as PetDraft;
 }
 
-/** What a message says of a field that breaks its rule. */
+/** Returns the message for a field that breaks its rule. */
 export function ruleOf(name: string, rule: string, isRequired: boolean): string {
   return `${name} must be ${rule}${isRequired ? '' : ', or be left out'}`;
 }

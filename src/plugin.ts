@@ -27,22 +27,25 @@ import type {
 } from './router.js';
 import type { PetStorage } from './storage.js';
 
-/** Called once, while the petstore is created. Where it is async, `listen` waits, or rejects. */
+/**
+ * A plugin: a function that registers hooks and routes. It is called once, by `createPetstore`. If
+ * it is async, requests wait until it has resolved.
+ */
 export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
-/** What a plugin can do. */
+/** The host of a plugin: the functions by which it registers hooks and routes. */
 export interface PluginHost {
   /**
-   * Serves a path: below `/v1` with a key, elsewhere without.
-   * @throws TypeError for a path that is malformed or taken.
+   * Serves a path. Paths below `/v1` need an API key, others do not.
+   * @throws TypeError if the path is malformed or taken
    */
   route(route: Route): void;
-  /** Returns the routes that are there now; one whose sunset is over is missing (C35). */
+  /** Returns the routes that are served now, without those past their sunset (C35). */
   routes(): readonly RouteSummary[];
   /**
-   * Calls back once all plugins have started, so that all routes are known: before `createPetstore`
-   * returns, or before `listen` resolves if a plugin is async. What the callback throws,
-   * `createPetstore` throws or `listen` rejects with.
+   * Calls back after all plugins have started, when all routes are known. If no plugin is async,
+   * that is before `createPetstore` returns. An error of the callback is thrown by
+   * `createPetstore`, or rejects `listen` if a plugin is async.
    */
   onStart(callback: StartCallback): void;
   /**
@@ -57,17 +60,16 @@ export interface PluginHost {
   around(wrapper: Wrapper): void;
   /** Calls back when a response is about to be sent, also to bytes that are not HTTP. */
   onReply(watcher: ReplyWatcher): void;
-  /** Adds to the OpenAPI document, each time that one is made. */
+  /** Changes the OpenAPI document each time that it is rendered. */
   describe(change: DocumentChange): void;
-  /** Makes `listen` wait, and reject where this does. */
+  /** Makes `listen`, `fetch` and `handler` wait; `listen` rejects if the promise does. */
   waitFor(opening: PromiseLike<unknown>): void;
-  /** Calls back before the storage closes; a promise is waited for. */
+  /** Calls back, and waits for a promise, before the storage closes. */
   onClose(close: Closer): void;
-  /** The petstore's own, open; only the petstore closes it. */
+  /** The storage of the petstore, which the petstore closes. */
   readonly storage: PetStorage;
-  /** Milliseconds since the epoch. */
+  /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
-  /** The petstore's. */
   readonly log: Log;
 }
 
@@ -146,7 +148,7 @@ export interface ReplyEvent {
   readonly keyName?: string;
 }
 
-/** The error for a request that came before a reset of the storage (C71). */
+/** The error for a request that arrived before a reset of the storage (C71). */
 export const storageReset = new PetstoreError(
   'unavailable',
   'The storage was reset while this request waited.',
@@ -207,14 +209,14 @@ interface Call {
   readonly message: Message;
   /** The path of the route. */
   readonly route: string;
-  /** @throws PetstoreError `unavailable` if the storage was reset since the request came. */
+  /** @throws PetstoreError `unavailable` if the storage was reset after the request arrived */
   readonly checkCurrent: () => void;
 }
 
 /** Calls back when a wait for a request becomes pointless; see `PluginRequest`. */
 type OnAbandoned = (message: Message, callback: () => void) => void;
 
-/** Runs an operation once all of these functions have resolved, one after the other. */
+/** Calls the holds one after the other, then runs an operation. */
 type HeldRun = (holds: readonly (() => PromiseLike<unknown>)[]) => Promise<Reply>;
 
 /**
@@ -240,7 +242,7 @@ export class Hooks {
     this.#onAbandoned = onAbandoned;
   }
 
-  /** The functions by which plugins add their hooks. */
+  /** The functions of the host that register hooks. */
   readonly host: Omit<PluginHost, 'route' | 'routes' | 'storage' | 'clock' | 'log'> = {
     around: (wrapper) => void this.#wrappers.push(checkFunction('around', wrapper)),
     addHeaders: (make) => void this.#makers.push(checkFunction('addHeaders', make)),
@@ -260,8 +262,8 @@ export class Hooks {
   };
 
   /**
-   * Starts plugins in their order, then calls back those that wait for the last of them.
-   * @throws TypeError, and what a plugin throws.
+   * Starts the plugins in their order, then calls the callbacks of `onStart`.
+   * @throws TypeError, or the error of a plugin
    */
   start(plugins: readonly Plugin[], host: PluginHost): void {
     const started: readonly unknown[] = plugins.map((plugin) => {
@@ -281,7 +283,7 @@ export class Hooks {
     else for (const result of this.#callStarters()) if (isThenable(result)) this.#waitFor(result);
   }
 
-  /** Calls back those that wait for the start of all plugins; returns what they returned. */
+  /** Calls the callbacks of `onStart` and returns their results. */
   #callStarters(): readonly unknown[] {
     this.#hasStarted = true;
     return this.#starters.map((callback) => callback());
@@ -289,7 +291,7 @@ export class Hooks {
 
   #waitFor(opening: PromiseLike<unknown>): void {
     this.#areSettled = false;
-    // A thenable that is not a promise, such as a query of a database, is begun once.
+    // Resolved once, because a thenable may start its work each time, such as a database query.
     const opened = Promise.resolve(opening);
     this.#openings.push(opened);
     // `ready` and `listen` report its failure, so that it is not an unhandled rejection.
@@ -307,11 +309,11 @@ export class Hooks {
     await Promise.all(this.#openings);
   }
 
-  /** Resolves once no plugin is still opening; one that failed is served without. */
+  /** Resolves once no plugin is still opening, even if a plugin failed. */
   async settled(): Promise<void> {
     const { length } = this.#openings;
     await Promise.allSettled(this.#openings);
-    // A plugin that opens may wait for something else.
+    // A plugin may have called `waitFor` while it opened.
     if (length < this.#openings.length) return this.settled();
     this.#areSettled = true;
   }
@@ -457,7 +459,7 @@ export class Hooks {
     JSON.stringify(draft);
   }
 
-  /** Closes what plugins have opened, one after the other; never rejects. */
+  /** Calls the callbacks of `onClose` one after the other. Never rejects. */
   async close(): Promise<void> {
     for (const close of this.#closers) await this.#guard('close', close);
   }

@@ -138,7 +138,8 @@ const noCoding = /^identity(?:[ \t]*,[ \t]*identity)*$/i;
 
 /**
  * Checks the media type and the length of a JSON body, then reads it as a byte string.
- * @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and as `readBody`
+ * @throws PetstoreError `unsupported_media_type` (C28), `content_too_large` (C29), and as
+ * `readBody`
  */
 export function readJsonBody(
   message: Message,

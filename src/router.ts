@@ -80,8 +80,8 @@ export interface Route {
   readonly path: string;
 
   /**
-   * The operations by method. GET adds HEAD (C16). OPTIONS, which needs no key, and the 405 for other
-   * methods are added too (C15, C17).
+   * The operations by method. GET adds HEAD (C16). OPTIONS, which needs no key, and the 405 for
+   * other methods are added too (C15, C17).
    */
   readonly methods: Readonly<Record<string, Operation>>;
   /** Omitted if the route is not deprecated. */

@@ -1,24 +1,21 @@
-/**
- * The contract between the petstore and what keeps its animals; docs/extending.md has its rules at
- * length.
- */
+/** The interface of a storage. docs/extending.md explains its rules. */
 import type { ByteString } from './json.js';
 import type { FilterName, Pet, PetDraft, PetFilter } from './pet.js';
 
-/** A page; a member that is undefined counts as absent. */
+/** The page that a list asks for. An undefined member counts as omitted. */
 export interface PageQuery {
-  /** How many at most: an integer of at least 1. */
+  /** The largest number of records, an integer from 1. */
   readonly limit: number;
-  /** Only ids above this one. */
+  /** The cursor: only records with a larger id are listed. */
   readonly after?: bigint | undefined;
 }
 
-/** A page of the pets whose fields have the values of a filter. */
+/** A page of the pets that match a filter. */
 export interface PetQuery extends PageQuery, PetFilter {}
 
 /**
- * A query of which a module reads these members and the filter. If `PetQuery` gets another member,
- * this is another type, so that a module that would ignore the member does not compile.
+ * A query whose named members a module reads, beside the filter. If `PetQuery` gets another member,
+ * this type changes, so that a module that ignores the new member does not compile.
  */
 export type ReadQuery<Names extends keyof PetQuery> = [
   Exclude<keyof PetQuery, FilterName>,
@@ -26,128 +23,117 @@ export type ReadQuery<Names extends keyof PetQuery> = [
   ? PetQuery
   : { readonly 'read this member, and name it here': Exclude<keyof PetQuery, Names | FilterName> };
 
-/** One use of an idempotency key, which tells a repeated insert from a new one (C57). */
+/** One use of an idempotency key (C57). */
 export interface IdempotencyKeyUse {
-  /** Of the API key's name and the key: a SHA-256 in 64 small hexadecimal digits. */
+  /** The SHA-256 of the API key's name and the idempotency key, in 64 lowercase hex digits. */
   readonly key: string;
-  /** What was sent with it: a SHA-256 too. */
+  /** The SHA-256 of the body, in the same form. */
   readonly body: string;
-  /** When it came, in whole milliseconds since the epoch, by `PetStorage.keyClock`. */
+  /** The time of the request by `PetStorage.keyClock`, in whole milliseconds since the epoch. */
   readonly at: number;
 }
 
 /**
- * Keeps animals. Every method may be called at any time; after `close` all reject with
- * PetstoreError `unavailable`, as does an insert while no writes are taken. An answer that is no
- * animal (a status of null counts as absent) is a 500.
+ * A storage of pets. Methods may be called at any time. After `close`, and while the storage cannot
+ * write, they reject with PetstoreError `unavailable`. If a method returns anything but a valid
+ * pet, the client gets a 500; an optional field may be null.
  */
 export interface PetStorage {
-  /** Whether an animal whose insert resolved outlives the process. */
+  /** True if an inserted pet outlives the process. */
   readonly durable: boolean;
-  /** How many animals it holds, where that costs nothing. */
+  /** The number of pets, if the storage knows it at no cost. */
   readonly size?: number | undefined;
-  /** How many inserts wait for the next commit, where it commits in batches. */
+  /** The number of inserts that wait for the next commit, if the storage commits in batches. */
   readonly waiting?: number | undefined;
-  /**
-   * Calls back after each commit that lasts, where it commits in batches. A watcher that throws
-   * does no harm.
-   */
+  /** Calls back after each durable commit. An error in the callback is logged. */
   onCommit?(watcher: (commit: Commit) => void): void;
   /**
-   * Kept and visible once it resolves, as 1, 2, 3 … in order of the calls (C31). @throws TypeError,
-   * PetstoreError
+   * Stores a pet and resolves once it is durable and visible. Ids are 1, 2, 3 … in the order of the
+   * calls (C31).
+   * @throws TypeError if the draft is not valid; PetstoreError
    */
   insert(draft: PetDraft): Promise<Pet>;
   /**
-   * As `insert`, but once for a key: for 24 hours, from one `at` to a later one, the first animal
-   * is answered again; also for an earlier `at`. Key and animal are kept in one step, or neither
-   * is. Absent where it keeps no keys.
-   * @throws PetstoreError `idempotency_mismatch` for another body, `idempotency_in_flight` before
-   * the first is kept.
+   * Stores a pet once per idempotency key. For 24 hours after the first use, by `at`, it resolves
+   * to the pet of the first use; so does an earlier `at`. Key and pet are stored in one step.
+   * Omitted if the storage keeps no idempotency keys.
+   * @throws PetstoreError `idempotency_mismatch` if the body differs, `idempotency_in_flight` until
+   * the first use has ended
    */
   insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): Promise<Pet>;
   /**
-   * Returns the time for `at` of `insertOnce` in milliseconds since the epoch, by a clock that goes
-   * on evenly while the machine's clock is set (C73). A petstore with a clock of its own uses that.
-   * @defaultValue a clock that begins when the petstore is made
+   * Returns the time for `at`, in milliseconds since the epoch, by a clock that does not follow
+   * changes of the machine's clock (C73). A petstore with the option `clock` uses that instead.
+   * @defaultValue a clock that starts with the petstore
    */
   readonly keyClock?: () => number;
-  /** The animal of this id, or undefined. */
+  /** Returns the pet with this id, or undefined. */
   get(id: bigint): Promise<Pet | undefined>;
   /**
-   * The animals of a query by ascending id, at most `limit`. @throws TypeError for a query against
-   * the rules.
+   * Returns at most `limit` pets that match a query, by ascending id.
+   * @throws TypeError if the query is not valid
    */
   list(query: PetQuery): Promise<readonly Pet[]>;
-  /** Resolves while inserts can be expected to succeed, else rejects. */
+  /** Rejects while inserts cannot be expected to succeed. */
   ready?(): Promise<void>;
   /**
-   * Has the storage begin anew: with the animals that it began with, ids from 1, no idempotency
-   * keys and no records. An insert that has not ended by then is forgotten or rejects. Only a
-   * storage that forgets has it, and then it has `onReset`.
+   * Resets the storage to its seed: ids from 1, no idempotency keys, no records of plugins. Inserts
+   * in flight are dropped or reject. Only in-memory storages have it, together with `onReset`.
    */
   reset?(): Promise<void>;
-  /**
-   * Calls back at each reset, in the event-loop tick in which the storage begins anew. A watcher
-   * that throws does no harm.
-   */
+  /** Calls back at each reset, in the same event loop tick. An error in the callback is ignored. */
   onReset?(watcher: () => void): void;
-  /** Waits for inserts under way and lets go of everything. Calling it again is fine. */
+  /** Waits for the inserts in flight and releases all resources. It may be called again. */
   close(): Promise<void>;
-  /** The same storage in JSON texts, where it keeps those. */
+  /** The same storage as JSON texts, if it stores those. */
   readonly texts?: PetTexts;
   /**
-   * Opens a plugin's records under a name of small letters: kept, ready and closed with the
-   * animals.
+   * Opens records for a plugin. `name` must be lowercase. They share the durability, readiness and
+   * lifetime of the storage.
    */
   records?<Draft>(name: string, kind: RecordKind<Draft>): Records<Draft>;
 }
 
-/** A batch of animals that was synced together. */
+/** A batch of pets that one commit made durable. */
 export interface Commit {
-  /** Of animals. */
+  /** The number of pets. */
   readonly count: number;
-  /**
-   * How long it took to write and sync them; in a database, from the look at their keys to the last
-   * try.
-   */
+  /** The time to write and sync the batch; in a database, including retries. */
   readonly syncMilliseconds: number;
 }
 
-/** Records as their one JSON text each. Each method may also answer, or throw, synchronously. */
+/** Records as JSON texts. A method may also return or throw synchronously. */
 export interface Texts<Draft, Query extends PageQuery = PageQuery> {
-  /** Keeps a record under the next id. */
+  /** Stores a record under the next id. */
   insert(draft: Draft): StoredText | Promise<StoredText>;
-  /** The text of this id, or undefined. */
+  /** Returns the text of this id, or undefined. */
   get(id: bigint): ByteString | undefined | Promise<ByteString | undefined>;
-  /** The texts of a query by ascending id. */
+  /** Returns the texts of a query by ascending id. */
   list(query: Query): TextPage | Promise<TextPage>;
 }
 
-/**
- * A plugin's records, usable at once; where opening failed, every use rejects with `unavailable`.
- */
+/** Records of a plugin. They can be used at once; if opening fails, all calls reject. */
 export interface Records<Draft> extends Texts<Draft> {
   insert(draft: Draft): Promise<StoredText>;
   get(id: bigint): Promise<ByteString | undefined>;
   list(query: PageQuery): Promise<TextPage>;
-  /** Rejects as opening a storage does, and with a TypeError for a name against the rules. */
+  /** Resolves once the records are open; rejects with a TypeError if the name is not valid. */
   readonly opened: Promise<void>;
 }
 
-/** A storage's animals as their texts (see `petJson`). */
+/** The pets of a storage as JSON texts (see `petJson`). */
 export interface PetTexts extends Texts<PetDraft, PetQuery> {
-  /** Present where the storage has it. */
+  /** Present if the storage has `insertOnce`. */
   insertOnce?(draft: PetDraft, keyUse: IdempotencyKeyUse): StoredText | Promise<StoredText>;
 }
 
-/** The texts of any storage, whatever it keeps. */
+/** The pets of any storage as JSON texts. */
 export interface StorageTexts extends Required<PetTexts> {
-  /** False if `insertOnce` rejects every key: `invalid_parameter` (C57). */
+  /** False if the storage keeps no idempotency keys, so that `insertOnce` rejects (C57). */
   readonly keepsKeys: boolean;
 }
 
-/** One record as it is kept. */
+/** A stored record. */
 export interface StoredText {
   /** A positive int64. */
   readonly id: bigint;
@@ -155,64 +141,65 @@ export interface StoredText {
   readonly json: ByteString;
 }
 
-/** At most `limit` texts, fewer where they are long. A page with `next` never changes. */
+/** A page of at most `limit` texts; fewer if they are long. A page with `next` never changes. */
 export interface TextPage {
-  /** By ascending id. */
+  /** The texts, by ascending id. */
   readonly texts: readonly ByteString[];
-  /** The last id, `after` of the next page; absent where no more records match. */
+  /** The cursor of the next page; omitted on the last page. */
   readonly next?: bigint;
 }
 
-/** How a plugin's records are written and read. */
+/** The format of a plugin's records. */
 export interface RecordKind<Draft> {
   /**
-   * The one JSON text of a draft, of one line and at most 128 MiB, `id` first and nowhere else. It
-   * is made as the draft is given to `insert`: what happens to that afterwards changes nothing.
+   * Writes a draft as one line of JSON of at most 128 MiB, with `id` first and nowhere else. It is
+   * called by `insert`, so that later changes to the draft have no effect.
    */
   readonly json: (id: bigint, draft: Draft) => ByteString;
   /**
-   * The inverse, of a text that a person may have edited. @throws PetstoreError for no such record.
+   * Parses a record's JSON, which may have been edited by hand.
+   * @throws PetstoreError if it is not valid
    */
   readonly parse: (json: ByteString) => { readonly id: bigint; readonly draft: Draft };
 }
 
-/** Takes texts with the ids that they have; nobody else may add to the storage meanwhile. */
+/** A target to which texts are copied with their ids. No other program may add meanwhile. */
 export interface TextTarget {
-  /** Keeps texts of ascending ids, all above those there, in one commit. @throws PetstoreError */
+  /**
+   * Stores texts in one commit. Their ids ascend from the last id of the target.
+   * @throws PetstoreError
+   */
   adopt(texts: readonly StoredText[]): Promise<void>;
-  /** Waits for the commit under way and lets go. */
+  /** Waits for the commit in flight and releases all resources. */
   close(): Promise<void>;
 }
 
 /**
- * Computes SHA-256 digests, in 64 lowercase hexadecimal digits, of the first pets of a source: for
- * each of these counts that the source has.
+ * Returns, for each count, the SHA-256 of that many pets from the start of a source, in 64
+ * lowercase hex digits. A count beyond the source is left out.
  */
 export type StartDigests = (counts: ReadonlySet<number>) => ReadonlyMap<number, string>;
 
-/** What an import adds, such as a file (F11). */
+/** The source of an import, such as a file (F11). */
 export interface ImportSource {
-  /** The SHA-256 of all of it, in 64 lowercase hexadecimal digits. */
+  /** The SHA-256 of the whole source, in 64 lowercase hex digits. */
   readonly digest: string;
-  /** Tells a source that has grown since it was imported. @defaultValue it is not recognized */
+  /** Recognises a source that has grown since it was imported. @defaultValue none */
   readonly startDigests?: StartDigests;
 }
 
-/**
- * Takes the animals of one source, such as a file, each of them once, whatever breaks off (F11).
- */
+/** A target that imports each pet of a source once, even if the import is interrupted (F11). */
 export interface ImportTarget {
-  /** How many animals of the source, from its first on, were there as it was opened. */
+  /** The number of pets, from the start of the source, that were stored before. */
   readonly start: number;
   /**
-   * Adds the next ones of the source and the place behind them in one commit, or none; answers that
-   * place, which is further on where somebody else imports the same source. It waits for as long as
-   * nobody can say what became of them.
-   * @param startDigest That of the pets of the source up to the last of these, which tells the
-   * source once it has grown.
+   * Stores the next pets of the source and the new position in one commit. Resolves to the
+   * position, which is further on if another process imports the same source. Waits while the
+   * outcome is unknown.
+   * @param startDigest The digest of the source up to the last of these pets.
    * @throws PetstoreError
    */
   add(drafts: readonly PetDraft[], startDigest?: string): Promise<number>;
-  /** Waits for the commit under way and lets go. */
+  /** Waits for the commit in flight and releases all resources. */
   close(): Promise<void>;
 }

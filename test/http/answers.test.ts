@@ -45,7 +45,7 @@ test('C49 a clock that answers no time is a 500 that the log explains, and nothi
     ]);
     assert.equal(lines.length, 3, inspect(answer));
     for (const line of lines.splice(0))
-      assert.match(line, /'error'.*TypeError: the clock must answer milliseconds/);
+      assert.match(line, /'error'.*TypeError: the clock must return milliseconds/);
   }
   assert.deepEqual(await stored(running), []);
   for (const answer of [0, 7.5, lastTime]) {

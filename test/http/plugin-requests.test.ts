@@ -119,7 +119,7 @@ test('json rejects a value without JSON, a bigint beyond int64 and a cycle', () 
   cycle['self'] = cycle;
   for (const value of [undefined, () => 1, 2n ** 63n, { a: -(2n ** 63n) - 1n }, cycle])
     assert.throws(() => json(value), TypeError);
-  for (const value of [null, 'a', 1, [undefined], { a: undefined, b: [1n] }])
+  for (const value of [null, 'a', 1, [undefined], new Array(2), { a: undefined, b: [1n] }])
     assert.equal(
       json(value).body,
       JSON.stringify(value, (_, each) => (typeof each === 'bigint' ? Number(each) : each)),
