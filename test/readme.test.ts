@@ -61,7 +61,8 @@ describe('the code of the documents', () => {
   const folder = realpathSync(newFolder({ after }));
   mkdirSync(join(folder, 'node_modules/@types'), { recursive: true });
   symlinkSync(root, join(folder, 'node_modules/petstore'));
-  symlinkSync(join(root, 'node_modules/@types/node'), join(folder, 'node_modules/@types/node'));
+  for (const name of ['@types/node', 'prom-client'])
+    symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name));
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   const compilerOptions = {
     rootDir: '.',
