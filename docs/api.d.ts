@@ -427,6 +427,8 @@ interface OpenApiOperation {
 
 type OpenApiValue = string | number | boolean | null | readonly OpenApiValue[] | OpenApiMap;
 
+type OpenStorage = () => PetStorage | Promise<PetStorage>;
+
 interface Operation {
     readonly handler: (request: RouteRequest) => HandlerResult | PromiseLike<HandlerResult>;
     readonly readsBody?: boolean;
@@ -1005,18 +1007,18 @@ function seedPostgres(url: string, drafts: readonly PetDraft[], log: Log): Promi
 
 function syncFolder(disk: Disk, folder: string): Promise<void>;
 
-function testInsertOnce({ open, }: {
-    readonly open: () => PetStorage | Promise<PetStorage>;
+function testInsertOnce({ open }: {
+    readonly open: OpenStorage;
 }): void;
 
 function testPetstore(options: PetstoreUnderTest): void;
 
-function testRecords({ open, }: {
-    readonly open: () => PetStorage | Promise<PetStorage>;
+function testRecords({ open }: {
+    readonly open: OpenStorage;
 }): void;
 
-function testStorage({ open, }: {
-    readonly open: () => PetStorage | Promise<PetStorage>;
+function testStorage({ open }: {
+    readonly open: OpenStorage;
 }): void;
 
 function toByteString(text: string): ByteString;

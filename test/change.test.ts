@@ -93,7 +93,7 @@ const obeyed: readonly Edit[] = [
       'const matches = positions ? countBelow(positions, positions.length, end) : end;',
   ],
   [
-    'conformance/test-storage.ts',
+    'conformance/list-suite.ts',
     '{ ...filter, limit, after };',
     '{ ...filter, limit, after, before: undefined };',
   ],
@@ -155,7 +155,7 @@ test('a field is a row, a filter and a status a word, and the compiler names wha
 
   edit([...indexed, ...parameter]);
   assert.deepEqual(await compileErrors(), [
-    'src/conformance/test-storage.ts',
+    'src/conformance/list-suite.ts',
     'src/engine/catalogue.ts',
     'src/operations.ts',
     'src/postgres/postgres-records.ts',

@@ -110,6 +110,18 @@ test('folders import each other in one order, and only through index.ts', () => 
   );
 });
 
+test('only src/cli/verify.ts imports src/conformance, which no server needs', () => {
+  holds(
+    files.filter(
+      (file) =>
+        file !== 'cli/verify.ts' &&
+        folderOf(file) !== 'conformance' &&
+        importsOf(file).some((target) => folderOf(target) === 'conformance'),
+    ),
+    'modules that import src/conformance; move what they need to src/index.ts',
+  );
+});
+
 test('an index.ts only re-exports', () => {
   const code = /\/\*.*?\*\/|\/\/[^\n]*|export (?:type )?(?:\{[^}]*\}|\*) from '[^']+';|\s/gs;
   isExactly(

@@ -1,10 +1,10 @@
 /**
- * `petstore/conformance`: suites on node:test for whoever writes a storage, or a petstore of their
- * own in any language.
+ * `petstore/conformance`: suites on node:test for a storage of your own, and for a petstore in any
+ * language.
  */
-export { testInsertOnce } from './test-insert-once.js';
-export { testRecords } from './test-records.js';
-export { testStorage } from './test-storage.js';
+export { testInsertOnce } from './insert-once-suite.js';
+export { testRecords } from './records-suite.js';
+export { testStorage } from './storage-suite.js';
 export {
   countRules,
   isPetstoreUrl,
@@ -14,5 +14,5 @@ export {
   type PetstoreUnderTest,
   type RuleFailure,
   type Verdict,
-} from './test-petstore.js';
-export { levels, type Level } from './server-under-test.js';
+} from './verify-petstore.js';
+export { levels, type Level } from './levels.js';

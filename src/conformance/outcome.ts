@@ -1,20 +1,22 @@
-/** How a rule ends that does not hold, or that cannot be tried. */
-import type { Answer } from './raw-connection.js';
+/** The errors by which a check says that a rule is broken, or that it cannot be checked. */
+import type { RawResponse } from './raw-connection.js';
 
-/** What a server answered that breaks a rule. The message says it in one line. */
+/** The bytes that were sent and received. */
+export type ExchangedBytes = Pick<RawResponse, 'sent' | 'came'>;
+
+/** The error for a response that breaks a rule. */
 export class Mismatch extends Error {
   override readonly name = 'Mismatch';
-  /** What was sent, in short: a request line and a body, or a value. */
+  /** A summary of the request: request line and body, or a value. */
   readonly sent: string;
-  /** What came, in short. */
+  /** A summary of the response. */
   readonly came: string;
-  /** What should have come. */
+  /** The expected response, in words. */
   readonly expected: string;
-  /** The bytes that were sent and that came. */
-  readonly exchange: Pick<Answer, 'sent' | 'came'>;
+  readonly exchange: ExchangedBytes;
 
   constructor(
-    exchange: Pick<Answer, 'sent' | 'came'>,
+    exchange: ExchangedBytes,
     expected: string,
     came = summaryOf(exchange.came),
     sent = summaryOf(exchange.sent),
@@ -29,21 +31,23 @@ export class Mismatch extends Error {
 }
 
 /**
- * A rule cannot be tried: it needs what another rule asks for, and the server does not keep that
- * one; or it speaks of what this server does not have.
+ * The error for a rule that cannot be checked, because the server breaks a rule that the check
+ * relies on, or lacks an optional feature.
  */
 export class Untried extends Error {
   override readonly name = 'Untried';
 }
 
 /**
- * @param expected What should have come, in words.
- * @param came What came, where a value says it better than the answer.
- * @param sent What was sent, where a value says it better than the request.
- * @throws Mismatch where it is not right
+ * Throws unless the response is right.
+ *
+ * @param expected The expected response, in words.
+ * @param came What was received, if a value says it better than the response.
+ * @param sent What was sent, if a value says it better than the request.
+ * @throws Mismatch if `isRight` is false
  */
 export function expect(
-  exchange: Pick<Answer, 'sent' | 'came'>,
+  exchange: ExchangedBytes,
   isRight: boolean,
   expected: string,
   came?: string,
@@ -52,15 +56,15 @@ export function expect(
   if (!isRight) throw new Mismatch(exchange, expected, came, sent);
 }
 
-/** The first line of a message of HTTP, without its version, and the beginning of its body. */
+/** Returns the first line of an HTTP message without its version, and the start of its body. */
 export function summaryOf(message: string): string {
   const headEnd = message.indexOf('\r\n\r\n');
   const [head, body] =
     headEnd < 0 ? [message, ''] : [message.slice(0, headEnd), message.slice(headEnd + 4)];
   const [line = ''] = head.slice(0, 4_096).split(/\r?\n/, 1);
-  const words = line.replace(/^HTTP\/\d\.\d /, '').replace(/ HTTP\/1\.1$/, '');
-  const begin = `${words} ${body.slice(0, 4_096).replaceAll('\r\n\r\n', ' ')}`;
-  const text = Buffer.from(begin.trim(), 'latin1').toString('utf8');
+  const lineShown = line.replace(/^HTTP\/\d\.\d /, '').replace(/ HTTP\/1\.1$/, '');
+  const start = `${lineShown} ${body.slice(0, 4_096).replaceAll('\r\n\r\n', ' ')}`;
+  const text = Buffer.from(start.trim(), 'latin1').toString('utf8');
   return shortened(text, 120) || 'nothing';
 }
 

@@ -1,6 +1,6 @@
 /**
- * A bare connection to the server under test: it sends the very bytes that it is given, and reads
- * answers by RFC 9112. Nothing between a rule and the wire repairs or refuses anything.
+ * A connection to the tested server that sends any bytes unchanged, and reads responses strictly by
+ * RFC 9112. An HTTP client would repair or refuse some of them.
  */
 import { connect, isIP, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
@@ -10,19 +10,19 @@ import { ReceivedBytes } from './received-bytes.js';
 /** The time for one response, or for the end of a connection, in milliseconds. */
 const patienceMs = 10_000;
 
-/** The bound of a head in bytes, that of the interim responses in front of it included. */
+/** The bound in bytes of a head together with the interim responses before it. */
 const maxHeadBytes = 2 ** 16;
 
 /** The bound of a response in bytes. A page of 100 pets of 64 KiB each has 6.25 MiB. */
 const maxResponseBytes = 2 ** 24;
 
-/** The bound of the bytes of a body in chunks that are not its own: sizes, extensions, trailers. */
+/** The bound in bytes of the sizes, extensions and trailers of a chunked body. */
 const maxFramingBytes = 2 ** 18;
 
-/** The bound of the bytes that all connections of a run hold at once. */
+/** The bound in bytes of what all connections of a run hold at once. */
 const maxHeldBytes = 2 ** 26;
 
-/** The bound of the bytes that are shown of a response that breaks a rule. */
+/** The maximum number of bytes that a report shows of a response. */
 export const maxShownBytes = 2 ** 16;
 
 /** The number of bytes that the connections of one run hold. */
@@ -30,25 +30,24 @@ export interface HeldBytes {
   count: number;
 }
 
-/** One answer of HTTP, as it came over the wire. */
-export interface Answer {
+/** An HTTP response as it was received. */
+export interface RawResponse {
   readonly status: number;
-  /** Values by lower-case name, in the order of their lines. */
+  /** Values by lowercase name, in the order of their lines. */
   readonly headers: ReadonlyMap<string, readonly string[]>;
-  /** Each character is a byte. */
+  /** A byte string. */
   readonly body: string;
-  /** What was sent from the first `send` behind an answer on. */
+  /** The bytes sent since the previous response. */
   readonly sent: string;
-  /** Its own bytes. */
+  /** The bytes of the response. */
   readonly came: string;
 }
 
-/** No answer came, or none that HTTP knows; the message says what came instead. */
-export class NoAnswer extends Error {
-  override readonly name = 'NoAnswer';
-  /** The bytes that were sent. */
+/** The error if no HTTP response was received. Its message is the reason. */
+export class NoResponse extends Error {
+  override readonly name = 'NoResponse';
   readonly sent: string;
-  /** The bytes that came. */
+  /** The bytes that were received. */
   readonly came: string;
 
   constructor(reason: string, sent: string, came: string) {
@@ -59,16 +58,16 @@ export class NoAnswer extends Error {
 }
 
 /**
- * A socket that is connected to the host and port of an address.
+ * Connects a socket to the host and port of a URL.
  *
- * @throws Error of the system where nothing listens there, or not within ten seconds
+ * @throws Error of the system, or if connecting takes over 10 s
  */
 export async function connectTo(url: URL): Promise<Socket> {
   const isSecure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const port = Number(url.port || (isSecure ? 443 : 80));
 
-  // This is imported only here, as Node's TLS is large, and most servers do without.
+  // Imported on demand, because loading TLS takes time and most tested servers use plain HTTP.
   const socket = isSecure
     ? (await import('node:tls')).connect({
         host,
@@ -91,8 +90,8 @@ export async function connectTo(url: URL): Promise<Socket> {
   return socket;
 }
 
-/** One connection. Texts are strings of which each character is a byte. */
-export class Connection {
+/** A connection. Its texts are byte strings. */
+export class RawConnection {
   protected readonly socket: Socket;
   readonly #held: HeldBytes;
   readonly #received = new ReceivedBytes();
@@ -104,8 +103,8 @@ export class Connection {
   #wake: () => void = () => undefined;
 
   /**
-   * @param socket A socket of {@link connectTo}.
-   * @param held Shared by the connections of a run.
+   * @param socket A socket from {@link connectTo}.
+   * @param held The count that the connections of a run share.
    */
   constructor(socket: Socket, held: HeldBytes = { count: 0 }) {
     this.socket = socket;
@@ -123,17 +122,17 @@ export class Connection {
       });
   }
 
-  /** What came, and was not yet taken as an answer. */
+  /** The bytes received since the last response that was read. */
   get received(): string {
     return this.#received.text();
   }
 
-  /** Whether the server has ended the connection, or it broke. */
+  /** True if the server has ended the connection, or the connection broke. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
 
-  /** Sends bytes as they are. */
+  /** Sends bytes unchanged. */
   send(bytes: string): this {
     this.#sent = this.#isAnswered ? bytes : this.#sent + bytes;
     this.#isAnswered = false;
@@ -141,26 +140,26 @@ export class Connection {
     return this;
   }
 
-  /** Says that nothing more will be sent, and goes on reading. */
-  half(): this {
+  /** Closes the sending side, and goes on reading. */
+  endSending(): this {
     this.socket.end();
     return this;
   }
 
-  /** Closes the connection at once. Bytes that were not read are dropped. */
+  /** Closes the connection at once, and drops bytes that were not read. */
   destroy(): void {
     this.socket.destroy();
     this.#take(this.#received.length);
   }
 
   /**
-   * Returns the next response. An interim response is one too if it has the status 100 or 101; all
-   * others are skipped (RFC 9110 §15.2).
+   * Returns the next response, which may have the status 100 or 101. Skips other interim responses
+   * (RFC 9110 §15.2).
    *
    * @param method The method of the request, because a response to HEAD has no body.
-   * @throws NoAnswer if none comes in time, or none that HTTP knows, or one over the bounds
+   * @throws NoResponse if no valid response arrives in time and within the bounds
    */
-  async answer(method = 'GET', withinMs = patienceMs): Promise<Answer> {
+  async nextResponse(method = 'GET', withinMs = patienceMs): Promise<RawResponse> {
     const deadline = performance.now() + withinMs;
     let interimBytes = 0;
     for (;;) {
@@ -186,9 +185,8 @@ export class Connection {
   }
 
   /**
-   * Whether the server ends the connection, and sends nothing before that.
-   *
-   * @param withinMs How long that is waited for, in milliseconds.
+   * Returns true if the server ends the connection within a time in milliseconds, and sends nothing
+   * before.
    */
   async ends(withinMs = patienceMs): Promise<boolean> {
     await this.#wait(performance.now() + withinMs, () => this.#hasEnded);
@@ -230,18 +228,18 @@ export class Connection {
     };
   }
 
-  /** Reads a head of so many bytes. */
-  #readHead(length: number): Pick<Answer, 'status' | 'headers'> {
+  /** Parses the head, whose length in bytes is known. */
+  #readHead(length: number): Pick<RawResponse, 'status' | 'headers'> {
     const [statusLine = '', ...lines] = this.#received.text(0, length - 4).split('\r\n');
     const status = Number(/^HTTP\/1\.[01] ([1-9]\d\d)( |$)/.exec(statusLine)?.[1]);
-    if (Number.isNaN(status)) this.#fail('no answer of HTTP/1.1');
+    if (Number.isNaN(status)) this.#fail('the first line is not a status line of HTTP/1.1');
 
     const headers = new Map<string, string[]>();
     for (const line of lines) {
       const [name = ''] = line.split(':', 1);
       const value = line.slice(name.length + 1);
       if (name === line || name === '' || /\s/.test(name) || /[\r\n]/.test(value))
-        this.#fail(`a header line that is none: ${line.slice(0, 100)}`);
+        this.#fail(`an invalid header line: ${line.slice(0, 100)}`);
 
       const values = headers.get(name.toLowerCase());
       if (values === undefined) headers.set(name.toLowerCase(), [withoutSpaces(value)]);
@@ -250,9 +248,9 @@ export class Connection {
     return { status, headers };
   }
 
-  /** Finds the end of a body, which is appended to `body`. */
+  /** Finds the end of a body, and appends its content to `body`. */
   #bodyEnd(
-    headers: Answer['headers'],
+    headers: RawResponse['headers'],
     from: number,
     body: ReceivedBytes,
   ): () => number | undefined {
@@ -262,7 +260,7 @@ export class Connection {
 
     const [lengthText] = lengths;
     if (lengthText !== undefined && (lengths.size > 1 || !/^\d+$/.test(lengthText)))
-      this.#fail(`a Content-Length that is none: ${[...lengths].join(', ').slice(0, 100)}`);
+      this.#fail(`an invalid Content-Length: ${[...lengths].join(', ').slice(0, 100)}`);
     const length = Number(lengthText ?? 0);
     if (from + length > maxResponseBytes)
       this.#fail(`its Content-Length of ${lengthText} is over the bound of 16 MiB`);
@@ -280,21 +278,21 @@ export class Connection {
     };
   }
 
-  /** Finds the end of a body in chunks (RFC 9112 §7.1), without reading any byte twice. */
+  /** Finds the end of a chunked body (RFC 9112 §7.1), without reading any byte twice. */
   #chunkedBodyEnd(from: number, body: ReceivedBytes): () => number | undefined {
     let at = from;
     let searchedTo = from;
-    /** The size of the chunk at `at`; undefined if a line comes next. */
+    /** The size of the chunk at `at`; undefined if a line is next. */
     let size: number | undefined;
     let isInTrailers = false;
 
-    /** Returns the next line and moves behind it; undefined if it is not complete. */
+    /** Returns the next line and moves past it; undefined if it is incomplete. */
     const nextLine = (): string | undefined => {
       const end = this.#received.indexOf('\r\n', searchedTo);
       searchedTo = Math.max(at, this.#received.length - 1);
       if (end < 0) return undefined;
 
-      // The rest of the line is an extension of the chunk, or a trailer, which nobody reads.
+      // The rest of the line is a chunk extension or a trailer, which is ignored.
       const line = this.#received.text(at, Math.min(end, at + 20));
       moveTo(end + 2);
       return line;
@@ -313,7 +311,7 @@ export class Connection {
           const end = at + size;
           if (this.#received.length < end + 2) return undefined;
           if (this.#received.text(end, end + 2) !== '\r\n')
-            this.#fail('a chunk without an end of line');
+            this.#fail('a chunk does not end with CR LF');
           body.append(this.#received.bytes(at, end));
           moveTo(end + 2);
           size = undefined;
@@ -326,7 +324,7 @@ export class Connection {
 
         const [, digits = ''] = /^([0-9A-Fa-f]{1,8})[ \t]*(?:;|$)/.exec(line) ?? [];
         const said = Number.parseInt(digits, 16);
-        if (Number.isNaN(said)) this.#fail('a chunk without a size');
+        if (Number.isNaN(said)) this.#fail('a chunk has no size');
         if (at + said > maxResponseBytes) this.#fail('the response is longer than 16 MiB');
         if (said === 0) isInTrailers = true;
         else size = said;
@@ -337,7 +335,7 @@ export class Connection {
   /**
    * Waits until `find` returns an offset, and returns it.
    *
-   * @throws NoAnswer if the connection ends before that, exceeds a bound, or takes too long
+   * @throws NoResponse if the connection ends before that, exceeds a bound, or takes too long
    */
   async #until(
     deadline: number,
@@ -350,17 +348,17 @@ export class Connection {
     if (this.#exceeded !== '') this.#fail(this.#exceeded);
 
     const { length } = this.#received;
-    const part = length === 0 ? '' : `, behind ${length} bytes of it`;
+    const part = length === 0 ? '' : `, after ${length} bytes`;
     if (this.#hasEnded) this.#fail(`the connection ended before the response did${part}`);
     this.#fail(`the response is not complete after ${withinMs / 1_000} s${part}`);
   }
 
-  /** @throws NoAnswer always */
+  /** @throws NoResponse always */
   #fail(reason: string): never {
-    throw new NoAnswer(reason, this.#sent, this.#received.text(0, maxShownBytes));
+    throw new NoResponse(reason, this.#sent, this.#received.text(0, maxShownBytes));
   }
 
-  /** Waits until something holds, or until the deadline. */
+  /** Waits until `holds` returns true, or until the deadline. */
   async #wait(deadline: number, holds: () => boolean): Promise<void> {
     while (!holds()) {
       const leftMs = deadline - performance.now();
@@ -377,7 +375,7 @@ export class Connection {
   }
 }
 
-/** Returns a header's value without the spaces and tabs around it, in linear time. */
+/** Trims spaces and tabs in linear time, which a regular expression would not. */
 function withoutSpaces(value: string): string {
   const isSpace = (at: number) => value[at] === ' ' || value[at] === '\t';
   let start = 0;

@@ -1,24 +1,24 @@
-/** What a rule of the contract is for the suite that anyone can point at any server. */
-import type { Level, Server } from './server-under-test.js';
+/** The rules that `verify` checks: their form. */
+import type { Level } from './levels.js';
+import type { TestedServer } from './tested-server.js';
 
-/** Sends requests and expects answers; throws a `Mismatch` for another answer. */
-export type Check = (server: Server) => Promise<void>;
+/** A check that sends requests to a server. It throws a `Mismatch` for a wrong response. */
+export type Check = (server: TestedServer) => Promise<void>;
 
-/** One number of the contract, as far as it can be seen from outside. */
+/** A numbered rule of the contract, with a check for each level that adds to the one below. */
 export interface Rule extends Readonly<Partial<Record<Level, Check>>> {
-  /** Its number in docs/contract.md, such as `C10`. */
+  /** The number in docs/contract.md, such as `C10`. */
   readonly number: string;
-  /** What holds, in a sentence without its full stop. */
+  /** What a correct server does, as a sentence without its full stop. */
   readonly sentence: string;
-  /** What a user loses where it does not hold, in half a sentence. */
+  /** What a client suffers if the rule is broken, as a sentence without its full stop. */
   readonly cost: string;
-  /** Whether it waits for more than a second, so that it runs only where that is asked for. */
+  /** True if the checks take more than a second, so that they run only on request. */
   readonly isSlow?: true;
 }
 
-/** Some rules of one subject. */
+/** Rules of one subject. */
 export interface Chapter {
-  /** Its heading. */
   readonly name: string;
   /** In the order of their numbers. */
   readonly rules: readonly Rule[];

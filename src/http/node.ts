@@ -22,7 +22,7 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * Node's `parserOnIncoming` (lib/_http_server.js) answers a request with an Expect in `headers`
    * by itself. It must find none, for the petstore answers these (C45).
-   * Held by conformance: "C45 Expect: 100-continue is answered".
+   * Held by conformance: "C45 Expect: 100-continue gets".
    */
   override headers = {};
 
@@ -36,7 +36,8 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * What Node keeps its books by. Node's `parserOnIncoming` (lib/_http_server.js) says in its
    * `shouldKeepAlive` what the client wants, and makes no response for a CONNECT.
-   * Held by conformance: "C42 what is no HTTP is 400"; framing: "C42 CONNECT opens no tunnel".
+   * Held by conformance: "C42 a request that is not valid HTTP"; framing: "C42 CONNECT opens no
+   * tunnel".
    */
   response: ServerResponse | undefined;
 
@@ -223,7 +224,7 @@ type ClientError = Partial<
 /**
  * The error for the client where Node's parser or clock gave a request up (C18, C42 to C44);
  * undefined where the socket broke.
- * Held by conformance: "C44 headers that do not come"; conformance: "C43 a target or a header
+ * Held by conformance: "C44 headers that take over 10 s"; conformance: "C43 a target or header
  * block"; framing: "C42 what is no HTTP"; pipelining: "C52 an error behind a good request".
  */
 function failureOf(error: ClientError): PetstoreError | undefined {
@@ -242,7 +243,7 @@ const restOfRequestLine = /^[!#$%&'*+.^_`|~\w-]+ [\x21-\x7e]+ HTTP\/1\.[01]\r\n/
 /**
  * Whether the line would be a request if its method were known. The parser stops within a method
  * that it does not know, or at the space behind it. A line that comes in pieces is garbage.
- * Held by conformance: "C18 a method that nobody knows".
+ * Held by conformance: "C18 an unknown method is 501".
  */
 function isUnknownMethod({ code, reason, rawPacket, bytesParsed = 0 }: ClientError): boolean {
   // The parser knows the methods of RTSP, and refuses them at the version.

@@ -49,7 +49,7 @@ const kinds: Readonly<Record<string, readonly [reason: string, response: Endless
 
 for (const [kind, [reason, response]] of Object.entries(kinds))
   test(`verify fails one rule if its response is endless: ${kind}`, async (t) => {
-    // The request of S3 alone.
+    // Only S3 sends this request.
     const url = await startWrong(t, {
       endless: (request) =>
         request.startsWith('GET /v1/pets/9223372036854775807 ') ? response : undefined,
@@ -68,7 +68,7 @@ for (const [kind, [reason, response]] of Object.entries(kinds))
     assert.ok(cameBytes.length <= 65_536, `${cameBytes.length} bytes are kept of the response`);
   });
 
-test('verify uses little memory if no response but one ends', async (t) => {
+test('verify uses less than 700 MiB if almost no response ends', async (t) => {
   const [, response] = kinds['a body without a length'] ?? assert.fail('no such kind');
   const url = await startWrong(t, {
     endless: (request) => (request.startsWith('GET /v1/pets?limit=1 ') ? undefined : response),
@@ -92,6 +92,6 @@ test('verify refuses a server whose first response never ends', async (t) => {
   const url = await startWrong(t, { endless: () => response });
   await assert.rejects(verifyPetstore({ url, key }).next(), {
     name: 'UnusableServer',
-    message: `no petstore answers at ${url}/ (${reason}); give the address of a petstore`,
+    message: `no petstore responds at ${url}/ (${reason}); give the URL of a petstore`,
   });
 });

@@ -1,4 +1,4 @@
-"""A petstore of our own, in another language: what the specification alone asks for, and no more."""
+"""A petstore in Python that implements the specification and nothing else."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def is_draft(value):
 class Petstore(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def answer(self, status, value):
+    def respond(self, status, value):
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -36,7 +36,7 @@ class Petstore(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def fail(self, status, code, message):
-        self.answer(status, {"code": code, "message": message, "status": status})
+        self.respond(status, {"code": code, "message": message, "status": status})
 
     def is_authorized(self):
         if self.headers.get("Authorization") == f"Bearer {key}":
@@ -53,11 +53,11 @@ class Petstore(BaseHTTPRequestHandler):
             limit = int(query.get("limit", ["20"])[0])
             status = query.get("status", [None])[0]
             found = [pet for pet in pets if status is None or pet.get("status") == status]
-            return self.answer(200, found[:limit])
+            return self.respond(200, found[:limit])
         pet_id = url.path.removeprefix("/v1/pets/")
         if pet_id.isdecimal() and 1 <= int(pet_id) <= len(pets):
-            return self.answer(200, pets[int(pet_id) - 1])
-        self.fail(404, "not_found", "There is no such animal.")
+            return self.respond(200, pets[int(pet_id) - 1])
+        self.fail(404, "not_found", "There is no such pet.")
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -73,7 +73,7 @@ class Petstore(BaseHTTPRequestHandler):
         with lock:
             pet = {"id": len(pets) + 1, **fields}
             pets.append(pet)
-        self.answer(201, pet)
+        self.respond(201, pet)
 
     def log_message(self, *_):
         pass

@@ -1,4 +1,4 @@
-/** The command `verify`: what it prints, what it refuses, and its exit codes. */
+// Tests what the command `verify` prints, and its exit codes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { command } from '../support/command.js';
@@ -6,14 +6,15 @@ import { key, start } from '../support/fixture.js';
 import { assertRefused, freePort, root } from '../support/process.js';
 import { startWrong } from './wrong-server.js';
 
+/** Runs `verify` with arguments. */
 const verify = (...args: readonly string[]) => command(['verify', ...args], { cwd: root });
 
-test('verify of a server that is right prints a line for each number and a sum, and exits by 0', async (t) => {
+test('verify prints a line for each rule and exits with 0 if a server keeps all rules', async (t) => {
   const { port } = await start(t);
   const { code, stdout, stderr } = await verify(`http://127.0.0.1:${port}`, '--key', key);
   assert.deepEqual([code, stderr], [0, '']);
   for (const line of [
-    /^ {2}✔ C10 an id that is no canonical int64 is 404$/m,
+    /^ {2}✔ C10 an id that is not a canonical int64 is 404$/m,
     /^ {2}- C35 .* \(its clock is before the sunset of .*\)$/m,
     /^ {2}9 of 9 hold +Listing$/m,
     /\n {2}(\d+) of (\d+) hold, 1 not tried +all\n$/,
@@ -21,15 +22,15 @@ test('verify of a server that is right prints a line for each number and a sum, 
     assert.match(stdout, line);
 });
 
-test('verify of a server that is wrong says what was sent, what came and what it costs, and exits by 1', async (t) => {
+test('verify prints the evidence and the cost of a broken rule, and exits with 1', async (t) => {
   const url = await startWrong(t, {
-    answer: (bytes) => bytes.replace('9223372036854775807', '9223372036854775808'),
+    response: (bytes) => bytes.replace('9223372036854775807', '9223372036854775808'),
   });
   const args = [url, '--key', key, '--level', 'specification'];
   const { code, stdout } = await verify(...args);
   assert.equal(code, 1);
   for (const line of [
-    /^ {2}✖ C23 int64 exact: sent 9223372036854775807, got 9223372036854775808, not 9223372036854775807$/m,
+    /^ {2}✖ C23 an int64 is stored and returned exactly: sent 9223372036854775807, got 9223372036854775808, not 9223372036854775807$/m,
     /^ {6}what it costs: ids past 2\^53 silently become/m,
     /1 failed +all\n$/,
   ])
@@ -45,7 +46,7 @@ test('verify of a server that is wrong says what was sent, what came and what it
   assert.match(verdict.failure.sentBytes, /^POST \/v1\/pets HTTP\/1\.1\r\n/);
 });
 
-test('verify refuses in one line what it cannot try: no server, a wrong key, another base path, bad options', async (t) => {
+test('verify exits with 2 and one line for a missing server, a wrong key or a bad option', async (t) => {
   const url = `http://127.0.0.1:${(await start(t)).port}`;
   const closedPort = await freePort();
   const closedUrl = `http://127.0.0.1:${closedPort}`;
@@ -53,10 +54,10 @@ test('verify refuses in one line what it cannot try: no server, a wrong key, ano
   for (const [args, message] of [
     [
       [closedUrl, ...keyed],
-      new RegExp(`^no server answers at http://127\\.0\\.0\\.1:${closedPort}/ \\(.*\\); start it`),
+      new RegExp(`^no server responds at http://127\\.0\\.0\\.1:${closedPort}/ \\(.*\\); start it`),
     ],
-    [[url, '--key', 'wrong'], /refuses the key \(GET \/v1\/pets is 401\); give one that it takes/],
-    [[`${url}/v2`, ...keyed], /\(GET \/v2\/pets is 404\); give its base path in URL/],
+    [[url, '--key', 'wrong'], /refuses the key \(GET \/v1\/pets is 401\); give a valid one/],
+    [[`${url}/v2`, ...keyed], /\(GET \/v2\/pets is 404\); give its base path in the URL/],
     [[url], /^`verify` needs --key KEY/],
     [[], /^`verify` needs one URL, such as/],
     [['ftp://a', ...keyed], /^URL must be an address such as .*, not "ftp:\/\/a"/],

@@ -1,34 +1,33 @@
-/**
- * Servers that are wrong on purpose: a petstore, and before it a proxy that changes the bytes of
- * requests and answers.
- */
+// Starts servers that are wrong on purpose: a petstore behind a proxy that changes requests and
+// responses.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { start } from '../support/fixture.js';
 
-/** What a server does wrong, as a change of the bytes that pass. Each character is a byte. */
+/** A fault of a server, as changes of messages. A message is a byte string. */
 export interface Fault {
+  /** Changes a request. */
   readonly request?: (bytes: string) => string;
-  /** `request` is what the client sent last on this connection. */
-  readonly answer?: (bytes: string, request: string) => string;
+  /** Changes a response. `request` is what the client sent last on the connection. */
+  readonly response?: (bytes: string, request: string) => string;
   /** Returns a response without an end for some requests; undefined for all others. */
   readonly endless?: (request: string) => EndlessResponse | undefined;
 }
 
-/** A response that never ends. Each character is a byte. */
+/** A response that never ends, in byte strings. */
 export interface EndlessResponse {
   readonly begin: string;
-  /** What follows again and again. */
+  /** The bytes that follow `begin` over and over. */
   readonly repeat: string;
-  /** True if one repetition follows every 100 ms, not as many as the client reads. */
+  /** True to send one repetition every 100 ms, instead of as many as the client reads. */
   readonly isSlow?: boolean;
 }
 
-/** A petstore with a fault, until the test ends; answers its address. */
+/** Starts a petstore with a fault until the test ends, and returns its URL. */
 export async function startWrong(
   t: Ending,
-  { request = (bytes) => bytes, answer = (bytes) => bytes, endless = () => undefined }: Fault,
+  { request = (bytes) => bytes, response = (bytes) => bytes, endless = () => undefined }: Fault,
 ): Promise<string> {
   const { port } = await start(t);
   const sockets = new Set<Socket>();
@@ -38,11 +37,11 @@ export async function startWrong(
     const pass = (from: Socket, to: Socket, change: (bytes: string) => string): void => {
       sockets.add(from.setNoDelay(true).setEncoding('latin1'));
       from.on('data', (bytes: string) => {
-        const response = from === client ? endless(bytes) : undefined;
-        if (response === undefined) to.write(changed(bytes, change(bytes)), 'latin1');
-        else sendEndlessly(client, response);
+        const endlessResponse = from === client ? endless(bytes) : undefined;
+        if (endlessResponse === undefined) to.write(changed(bytes, change(bytes)), 'latin1');
+        else sendEndlessly(client, endlessResponse);
       });
-      // The other side hears of it by the end or the close that follows.
+      // After an error follows `close`, which the other side gets too.
       from.on('error', () => undefined).on('end', () => to.end());
       from.on('close', () => to.destroySoon());
     };
@@ -50,7 +49,7 @@ export async function startWrong(
       last = bytes;
       return request(bytes);
     });
-    pass(server, client, (bytes) => answer(bytes, last));
+    pass(server, client, (bytes) => response(bytes, last));
   });
   atEnd(t, () => {
     for (const socket of sockets) socket.destroy();
@@ -78,13 +77,13 @@ function sendEndlessly(client: Socket, { begin, repeat, isSlow = false }: Endles
   send();
 }
 
-/** A message that has changed, with its new length; several in one piece are left as they were. */
+/** Returns a changed message with its new Content-Length. Keeps several messages unchanged. */
 function changed(before: string, after: string): string {
   const [head = '', body, ...others] = after.split('\r\n\r\n');
   if (before === after || body === undefined) return after;
   if (others.length > 0) return before;
 
-  // An answer to HEAD has the length of a body that does not come.
+  // A response to HEAD has the length of a body that does not follow.
   const [, bodyBefore = ''] = before.split('\r\n\r\n');
   const length = bodyBefore === '' ? '$1$2' : `$1${body.length}`;
   return `${head.replace(/(Content-Length: )(\d+)/, length)}\r\n\r\n${body}`;

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectTls } from 'node:tls';
 import { test } from 'node:test';
-import { malformedRequests, oddRequests } from '../../dist/conformance/malformed.js';
+import { malformedRequests, oddRequests } from '../../dist/conformance/malformed-requests.js';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
 import { assertError, Client, header } from '../support/client.js';

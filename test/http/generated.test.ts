@@ -60,7 +60,7 @@ test('P5 garbage in any mix of HTTP’s own pieces never breaks the server', asy
     .sample(fc.array(piece, { minLength: 1, maxLength: 14 }), { numRuns: 750, seed: 7 })
     .map((pieces) => pieces.join(''));
   await inParallel(texts, 24, async (bytes) => {
-    const client = (await Client.connect(running.port)).send(bytes).half();
+    const client = (await Client.connect(running.port)).send(bytes).endSending();
     try {
       await client.answer('HEAD');
     } catch (error) {

@@ -12,12 +12,12 @@ import { until } from '../support/waiting.js';
 
 const add = bytesOf('POST', '/v1/pets', { body: animal });
 const tls = newCertificate();
-const ways = ['destroy', 'reset', 'half'] as const;
+const ways = ['destroy', 'reset', 'endSending'] as const;
 
 test('C52 a client that closes its sending side behind its requests gets all answers', async (t) => {
   const running = await start(t);
   for (const count of [0, 1, 100]) {
-    const client = (await connectTo(t, running, add.repeat(count))).half();
+    const client = (await connectTo(t, running, add.repeat(count))).endSending();
     for (let i = 0; i < count; i++) await client.expect(201);
     assert.ok((await client.closed()) < 4_000);
   }
@@ -76,7 +76,7 @@ test('C53 a client gone in the middle of a body stores nothing, one gone behind 
     if (how === 'reset') await until('the animal of a client that waits', isStored);
     client[how]();
     await until('the animal of a client that is gone', isStored);
-    if (how === 'half') await client.expect(201);
+    if (how === 'endSending') await client.expect(201);
   }
   await ask(running.port, 'POST', '/v1/pets', { body: animal });
   assert.equal((await stored(running)).length, 4);

@@ -552,7 +552,7 @@ test('C61 a storage without keys refuses a key at once, also within', async (t) 
 const leaving: Readonly<Record<string, (client: Client) => unknown>> = {
   'closes its connection': (client) => client.destroy(),
   'resets its connection': (client) => client.reset(),
-  'closes its side': (client) => client.half(),
+  'closes its side': (client) => client.endSending(),
 };
 
 for (const [how, leave] of Object.entries(leaving))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type SecureVersion } from 'node:tls';
 import { describe } from 'node:test';
-import { malformedRequests } from '../../dist/conformance/malformed.js';
+import { malformedRequests } from '../../dist/conformance/malformed-requests.js';
 import { newCertificate } from '../support/certificate.js';
 import { assertError } from '../support/client.js';
 import { bytesOf, exchange } from '../support/fixture.js';

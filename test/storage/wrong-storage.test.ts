@@ -25,8 +25,7 @@ async function failuresOf(ignored: readonly string[]): Promise<readonly string[]
   return results.filter(([, result]) => result === 'not ok').map(([, , name = '']) => name);
 }
 
-const listRule =
-  'a list has the first pets that match the query, by ascending id, whatever its filter';
+const listRule = 'list returns the first pets that match the query, by ascending id';
 
 test('testStorage passes a storage that obeys each member of a query', async () => {
   assert.deepEqual(await failuresOf([]), []);

@@ -3,13 +3,17 @@
  * tests of our own server may do and ask.
  */
 import assert from 'node:assert/strict';
-import { Connection, connectTo, type Answer } from '../../dist/conformance/raw-connection.js';
+import {
+  connectTo,
+  RawConnection,
+  type RawResponse as Answer,
+} from '../../dist/conformance/raw-connection.js';
 import { patienceMs } from './waiting.js';
 
 export type { Answer };
 
 /** A connection of the conformance suite that asks more of answers, and may behave badly. */
-export class Client extends Connection {
+export class Client extends RawConnection {
   /** How the connection broke, where it did not end in peace. */
   failure: Error | undefined;
 
@@ -48,8 +52,8 @@ export class Client extends Connection {
   }
 
   /** The next answer, which must say its length in one way, and nothing that is not printable. */
-  override async answer(method = 'GET', withinMs = patienceMs): Promise<Answer> {
-    const answer = await super.answer(method, withinMs);
+  async answer(method = 'GET', withinMs = patienceMs): Promise<Answer> {
+    const answer = await super.nextResponse(method, withinMs);
     const [head = ''] = answer.came.split('\r\n\r\n', 1);
     assert.match(head, /^HTTP\/1\.1 \d{3} [ -~]*(\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~]*)*$/);
     assert.ok(!answer.headers.has('transfer-encoding'), 'an answer of known length is not chunked');

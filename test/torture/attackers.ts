@@ -76,9 +76,9 @@ export const allKinds: readonly Kind[] = [
     part: 10,
     goneMs: 0,
     told: [400, 'bad_request'],
-    act: (client) => client.send(`${half}{"name"`).half(),
+    act: (client) => client.send(`${half}{"name"`).endSending(),
   },
-  { name: 'silent half-closes', part: 5, goneMs: 0, act: (client) => client.half() },
+  { name: 'silent half-closes', part: 5, goneMs: 0, act: (client) => client.endSending() },
   {
     name: 'resets in mid-body',
     part: 10,
@@ -107,7 +107,7 @@ export const allKinds: readonly Kind[] = [
       await pauseFor(client, justInTimeMs);
       assert.equal((await client.answer()).status, 200);
       assert.equal((await client.send(smallPage).answer()).status, 200);
-      client.half();
+      client.endSending();
     },
   },
   {

@@ -3,7 +3,7 @@
  * parts that are odd.
  */
 // biome-ignore-all format: lists by the dozen, a line for each would hide what is made of them.
-import { halfRequests, malformedRequests, oddRequests } from '../../dist/conformance/malformed.js';
+import { halfRequests, malformedRequests, oddRequests } from '../../dist/conformance/malformed-requests.js';
 import { bytesOf, key, type Words } from '../support/fixture.js';
 import type { Random } from './random.js';
 

@@ -72,7 +72,7 @@ export async function tryCase(
     // Long ones come in pieces too, but not by the byte.
     if (way === 'byte by byte') await client.drip(all, all.length > 3_000 ? 997 : 1);
     else client.send(all);
-    client.half();
+    client.endSending();
     for (const expected of expectedAnswers(all, (id) => id === 1n)) {
       const answer = await client.answer(expected.isHead === true ? 'HEAD' : 'GET');
       const words = holdAnswer(answer, expected, stored);

@@ -1,4 +1,4 @@
-/** A suite on node:test that tests `records`, for whoever writes a storage that keeps them. */
+/** The suite for the optional member `records`. */
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import {
@@ -8,12 +8,12 @@ import {
   PetstoreError,
   toByteString,
   type PageQuery,
-  type PetStorage,
   type RecordKind,
 } from '../index.js';
-import { testMember, type StorageRules } from './optional.js';
+import { testMember, type StorageChecks } from './optional-member.js';
+import { invalidQueries, unavailable, type OpenStorage } from './storage-tester.js';
 
-/** Notes: the simplest kind, a text each. */
+/** A record with one text. */
 const notes: RecordKind<string> = {
   json: (id, text) => toByteString(`{"id":${id},"text":${JSON.stringify(text)}}`),
   parse: (json) => {
@@ -21,22 +21,13 @@ const notes: RecordKind<string> = {
     const [id, text] = value instanceof Map ? [value.get('id'), value.get('text')] : [];
     const number = id instanceof JsonNumber ? int64OfJsonNumber(id.text) : undefined;
     if (number === undefined || typeof text !== 'string')
-      throw new PetstoreError('invalid_body', 'This is no note.');
+      throw new PetstoreError('invalid_body', 'This is not a note.');
     return { id: number, draft: text };
   },
 };
 
-/** What a program without types may give in place of a query. */
-const impossibleQueries: readonly unknown[] = [
-  ...[undefined, null, {}],
-  ...[0, -1, 1.5, NaN, Infinity, '5', 5n].map((limit) => ({ limit })),
-  ...[1, '1', null].map((after) => ({ limit: 5, after })),
-];
-
-const unavailable = { name: 'PetstoreError', code: 'unavailable' };
-
-const rules: StorageRules<'records'> = {
-  'ids are 1, 2, 3 … in the order of the calls, before it is open and with many at once': async (
+const checks: StorageChecks<'records'> = {
+  'records.insert assigns the ids 1, 2, 3 …, also to calls before the records are open': async (
     storage,
   ) => {
     const kept = storage.records('notes', notes);
@@ -51,27 +42,27 @@ const rules: StorageRules<'records'> = {
     assert.equal(await kept.get(301n), undefined);
   },
 
-  'a page is by ascending id, at most its limit, behind `after`, and says where the next begins':
-    async (storage) => {
-      const kept = storage.records('notes', notes);
-      for (const text of ['a', 'b', 'c']) await kept.insert(text);
-      const [a, b, c] = ['a', 'b', 'c'].map((text, index) => notes.json(BigInt(index + 1), text));
-      assert.deepEqual(await kept.list({ limit: 2 }), { texts: [a, b], next: 2n });
-      assert.deepEqual(await kept.list({ limit: 2, after: 2n }), { texts: [c] });
-      assert.deepEqual(await kept.list({ limit: 3 }), { texts: [a, b, c] });
-      assert.deepEqual(await kept.list({ limit: 9, after: 3n }), { texts: [] });
-    },
+  'records.list returns records by ascending id, and the cursor of the next page': async (
+    storage,
+  ) => {
+    const kept = storage.records('notes', notes);
+    for (const text of ['a', 'b', 'c']) await kept.insert(text);
+    const [a, b, c] = ['a', 'b', 'c'].map((text, index) => notes.json(BigInt(index + 1), text));
+    assert.deepEqual(await kept.list({ limit: 2 }), { texts: [a, b], next: 2n });
+    assert.deepEqual(await kept.list({ limit: 2, after: 2n }), { texts: [c] });
+    assert.deepEqual(await kept.list({ limit: 3 }), { texts: [a, b, c] });
+    assert.deepEqual(await kept.list({ limit: 9, after: 3n }), { texts: [] });
+  },
 
-  'a query that no page can answer is a TypeError': async (storage) => {
+  'records.list rejects an invalid query with a TypeError': async (storage) => {
     const kept = storage.records('notes', notes);
     await kept.insert('a');
-    // A caller without types is what the check is for.
-    for (const query of impossibleQueries)
+    for (const query of invalidQueries)
       await assert.rejects(kept.list(query as PageQuery), TypeError, inspect(query));
     assert.equal((await kept.list({ limit: 9 })).texts.length, 1);
   },
 
-  'each name has its own, apart from each other and from the animals': async (storage) => {
+  'records of one name are separate from other names and from pets': async (storage) => {
     const [one, other] = [storage.records('notes', notes), storage.records('others', notes)];
     await storage.insert({ name: 'Rex', categoryId: 1n });
     await one.insert('a');
@@ -79,12 +70,10 @@ const rules: StorageRules<'records'> = {
     assert.equal(await one.get(1n), notes.json(1n, 'a'));
     assert.equal((await storage.list({ limit: 9 })).length, 1);
     await assert.rejects(storage.records('notes', notes).opened, { code: 'storage_in_use' });
-    await one.insert('still mine');
+    await one.insert('b');
   },
 
-  'a name that could be another file’s is refused, and uses of it are unavailable': async (
-    storage,
-  ) => {
+  'records rejects a name that is not safe as a file extension': async (storage) => {
     for (const bad of ['', 'lock', 'Notes', 'a.b', 'a/b', '..', 'torn-1', 'x'.repeat(41)]) {
       const kept = storage.records(bad, notes);
       await assert.rejects(kept.opened, TypeError, bad);
@@ -93,29 +82,32 @@ const rules: StorageRules<'records'> = {
     }
   },
 
-  'a text that is no line of this record is a TypeError and is not kept': async (storage) => {
-    // As JavaScript may write it, without making bytes of a text.
-    const kind: RecordKind<string> = Object({
-      ...notes,
-      json: (id: bigint, text: string) =>
-        text === 'fine' ? `{"id":${id},"ok":true}` : text.replace('ID', `${id}`),
-    });
-    const odd = storage.records('odd', kind);
-    for (const text of [
-      '',
-      '{"id":ID,"a":\n1}',
-      '{"id":ID,"a":"猫"}',
-      '{"id":ID,"a":"Größe"}',
-      '{"id":7,"a":1}',
-      '{"commit":{"from":0,"crc32":"00000000"}}',
-    ]) {
-      await assert.rejects(odd.insert(text), TypeError, text);
-    }
-    assert.deepEqual(await odd.insert('fine').then(({ json }) => json), '{"id":1,"ok":true}');
-    assert.deepEqual(await odd.list({ limit: 9 }), { texts: ['{"id":1,"ok":true}'] });
-  },
+  'records.insert rejects text that is not one line of JSON with the id, and stores nothing':
+    async (storage) => {
+      // A plugin in JavaScript may forget `toByteString`.
+      const kind: RecordKind<string> = Object({
+        ...notes,
+        json: (id: bigint, text: string) =>
+          text === 'fine' ? `{"id":${id},"ok":true}` : text.replace('ID', `${id}`),
+      });
+      const odd = storage.records('odd', kind);
+      for (const text of [
+        '',
+        '{"id":ID,"a":\n1}',
+        '{"id":ID,"a":"猫"}',
+        '{"id":ID,"a":"Größe"}',
+        '{"id":7,"a":1}',
+        '{"commit":{"from":0,"crc32":"00000000"}}',
+      ]) {
+        await assert.rejects(odd.insert(text), TypeError, text);
+      }
+      assert.deepEqual(await odd.insert('fine').then(({ json }) => json), '{"id":1,"ok":true}');
+      assert.deepEqual(await odd.list({ limit: 9 }), { texts: ['{"id":1,"ok":true}'] });
+    },
 
-  'a record may have more values than a body': async (storage) => {
+  'records.insert accepts a record with more values than a request body may have': async (
+    storage,
+  ) => {
     const many: RecordKind<string> = {
       json: (id, rest) => toByteString(`{"id":${id},${rest}`),
       parse: (json) => (parseJson(json), { id: 1n, draft: json.slice('{"id":1,'.length) }),
@@ -125,7 +117,7 @@ const rules: StorageRules<'records'> = {
     assert.equal(many.json(1n, many.parse(json).draft), json);
   },
 
-  'a draft that its owner changes while it waits is kept as it was given': async (storage) => {
+  'records.insert stores a draft as it was at the call': async (storage) => {
     const kept = storage.records<{ text: string }>('changed', {
       json: (id, { text }) => toByteString(JSON.stringify({ id: Number(id), text })),
       parse: () => assert.fail('parsed'),
@@ -140,11 +132,8 @@ const rules: StorageRules<'records'> = {
     assert.deepEqual((await kept.list({ limit: 9 })).texts, given);
   },
 
-  'what is refused is refused alone, among others that come at the same moment': async (
-    storage,
-  ) => {
-    // Texts of ASCII are byte strings as they are. To make one of 128 MiB takes seconds, and what
-    // waits waits for two.
+  'records.insert rejects only the invalid ones of concurrent records': async (storage) => {
+    // ASCII text is a byte string already. Converting 128 MiB would take seconds.
     const plain: RecordKind<string> = Object({
       ...notes,
       json: (id: bigint, text: string) => `{"id":${id},"text":"${text}"}`,
@@ -168,7 +157,7 @@ const rules: StorageRules<'records'> = {
     );
   },
 
-  'they close with the storage; nothing is opened behind that': async (storage) => {
+  'close closes the records, and later calls reject': async (storage) => {
     const kept = storage.records('notes', notes);
     const adding = Promise.all(['a', 'b'].map((text) => kept.insert(text)));
     await adding;
@@ -183,15 +172,12 @@ const rules: StorageRules<'records'> = {
 };
 
 /**
- * Registers one test with node:test, and each rule within it. What needs a restart is not tested.
+ * Registers a test of `records` with node:test, with subtests. Nothing is tested that needs a
+ * restart.
  *
- * @param options `open` answers another storage for each rule, open and without records; the suite
+ * @param options `open` returns a new, open storage without records for each subtest; the suite
  * closes it.
  */
-export function testRecords({
-  open,
-}: {
-  readonly open: () => PetStorage | Promise<PetStorage>;
-}): void {
-  testMember('the contract of records', 'records', open, rules);
+export function testRecords({ open }: { readonly open: OpenStorage }): void {
+  testMember('the contract of records', 'records', open, checks);
 }

@@ -1,6 +1,6 @@
-/** Keys: C36 to C41 of docs/contract.md. */
+/** The rules on API keys: C36 to C41 of docs/contract.md. */
 import { randomUUID } from 'node:crypto';
-import type { Answer } from './raw-connection.js';
+import type { RawResponse } from './raw-connection.js';
 import { expect } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
@@ -9,15 +9,15 @@ import {
   headerOf,
   jsonOf,
   memberText,
-  untried,
-  type Server,
-} from './server-under-test.js';
+  skipUntil,
+  type TestedServer,
+} from './tested-server.js';
 
-/** The answers of each operation to this value of Authorization. */
+/** Returns the response of each operation to a value of Authorization. */
 async function eachOperation(
-  server: Server,
+  server: TestedServer,
   authorization: string | null,
-): Promise<readonly Answer[]> {
+): Promise<readonly RawResponse[]> {
   const body = server.json();
   const headers = ['Content-Type: application/json'];
   return [
@@ -27,13 +27,14 @@ async function eachOperation(
   ].slice(0, (await server.isGetPetGone()) ? 2 : 3);
 }
 
-/** A key that no server has. */
-const noKey = `no-key-${randomUUID()}`;
+/** A key that is not valid on any server. */
+const unknownKey = `no-key-${randomUUID()}`;
 
-/** Values of Authorization of the scheme Bearer that hold no key of the server. */
-// biome-ignore format: short ones by the dozen, a line for each would hide the rules.
+/** Returns values of Authorization with the scheme Bearer and an invalid key. */
+// biome-ignore format: many short values; one per line would hide the rules.
 const wrongBearers = (key: string): readonly string[] => [
-  `Bearer ${noKey}`, `bearer ${noKey}`, 'Bearer', 'bearer  ', 'Bearer a b', `Bearer ${key}x`,
+  `Bearer ${unknownKey}`, `bearer ${unknownKey}`, 'Bearer', 'bearer  ', 'Bearer a b',
+  `Bearer ${key}x`,
   `Bearer ${key.slice(1)}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`,
   `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9',
 ];
@@ -43,18 +44,19 @@ const otherSchemes = (key: string): readonly string[] => [
   `Bearer:${key}`, 'Digest username="a"', '', `X Bearer ${key}`,
 ];
 
-/** Expects the challenge of an answer to a wrong key. */
+/** Expects the response to a wrong key to have the WWW-Authenticate `challenge`. */
 async function expectChallenge(
-  server: Server,
+  server: TestedServer,
   authorization: string,
   challenge: string,
 ): Promise<void> {
-  const answer = await server.request('GET', '/pets', { authorization });
-  const value = headerOf(answer, 'WWW-Authenticate');
+  const response = await server.request('GET', '/pets', { authorization });
+  const value = headerOf(response, 'WWW-Authenticate');
   const sent = `Authorization: ${authorization}`;
-  expect(answer, value === challenge, `WWW-Authenticate: ${challenge}`, value ?? 'none', sent);
+  expect(response, value === challenge, `WWW-Authenticate: ${challenge}`, value ?? 'none', sent);
 }
 
+/** The chapter of these rules. */
 export const keys: Chapter = {
   name: 'Keys',
   rules: [
@@ -63,12 +65,12 @@ export const keys: Chapter = {
       sentence: 'a request without a key is 401',
       cost: 'the catalogue is open to everybody',
       specification: async (server) => {
-        for (const answer of await eachOperation(server, null))
-          server.expectError(answer, 401, 'unauthorized');
+        for (const response of await eachOperation(server, null))
+          server.expectError(response, 401, 'unauthorized');
       },
       http: async (server) => {
-        for (const answer of await eachOperation(server, null))
-          expectHeader(answer, 'WWW-Authenticate', /^Bearer\b/i, 'Bearer, as RFC 6750 says');
+        for (const response of await eachOperation(server, null))
+          expectHeader(response, 'WWW-Authenticate', /^Bearer\b/i, 'Bearer, as RFC 6750 says');
       },
       full: async (server) => {
         const challenge = 'Bearer realm="petstore"';
@@ -77,36 +79,36 @@ export const keys: Chapter = {
         const odd = await Promise.all(
           targets.map((path) => server.request('GET', path, { authorization: null })),
         );
-        for (const answer of odd) server.expectError(answer, 401, 'unauthorized');
-        for (const answer of [...odd, ...(await eachOperation(server, null))])
-          expectHeader(answer, 'WWW-Authenticate', new RegExp(`^${challenge}$`), challenge);
+        for (const response of odd) server.expectError(response, 401, 'unauthorized');
+        for (const response of [...odd, ...(await eachOperation(server, null))])
+          expectHeader(response, 'WWW-Authenticate', new RegExp(`^${challenge}$`), challenge);
       },
     },
     {
       number: 'C37',
-      sentence: 'a key that is unknown, malformed, of another scheme or given twice is 401',
+      sentence: 'an unknown, malformed or repeated key, or another scheme, is 401',
       cost: 'a guessed key opens the catalogue',
       specification: async (server) => {
         for (const authorization of [...wrongBearers(server.key), ...otherSchemes(server.key)])
-          for (const answer of await eachOperation(server, authorization))
-            server.expectError(answer, 401, 'unauthorized', `Authorization: ${authorization}`);
+          for (const response of await eachOperation(server, authorization))
+            server.expectError(response, 401, 'unauthorized', `Authorization: ${authorization}`);
       },
       full: async (server) => {
         const challenge = 'Bearer realm="petstore"';
         const invalid = `${challenge}, error="invalid_token"`;
-        // These are longer, and odder, than some servers read a header.
+        // Some servers reject headers of this length or form before they look for a key.
         const odd = [`Bearer ${'x'.repeat(9_000)}`, `Bearer\t${server.key}`];
         for (const authorization of odd) {
-          const answer = await server.request('GET', '/pets', { authorization });
-          server.expectError(answer, 401, 'unauthorized');
+          const response = await server.request('GET', '/pets', { authorization });
+          server.expectError(response, 401, 'unauthorized');
         }
 
         for (const authorization of wrongBearers(server.key))
           await expectChallenge(server, authorization, invalid);
         for (const authorization of otherSchemes(server.key)) {
-          const answer = await server.request('GET', '/pets', { authorization });
-          const isPlain = headerOf(answer, 'WWW-Authenticate')?.includes('error') !== true;
-          expect(answer, isPlain, 'no error="invalid_token" for what is no Bearer');
+          const response = await server.request('GET', '/pets', { authorization });
+          const isPlain = headerOf(response, 'WWW-Authenticate')?.includes('error') !== true;
+          expect(response, isPlain, 'no error="invalid_token" for another scheme');
         }
 
         const good = `Bearer ${server.key}`;
@@ -115,37 +117,38 @@ export const keys: Chapter = {
             [good, second],
             [second, good],
           ] as const) {
-            const words = { authorization, headers: [`authorization: ${other}`] };
-            const twice = await server.request('GET', '/pets', words);
+            const parts = { authorization, headers: [`authorization: ${other}`] };
+            const twice = await server.request('GET', '/pets', parts);
             server.expectError(twice, 401, 'unauthorized', 'two headers Authorization');
           }
       },
     },
     {
       number: 'C38',
-      sentence: 'the scheme is written in any case, and spaces follow it',
-      cost: 'a right key is refused for how a client writes Bearer',
+      sentence: 'the scheme Bearer may be in any letter case, with several spaces after it',
+      cost: 'a valid key is refused because of how the client writes Bearer',
       http: async (server) => {
         for (const scheme of ['bearer ', 'BEARER ', 'bEaReR    ', 'Bearer  ']) {
           const authorization = `${scheme}${server.key}  `;
-          const answer = await server.request('GET', '/pets?limit=1', { authorization });
+          const response = await server.request('GET', '/pets?limit=1', { authorization });
           const sent = `Authorization: ${scheme}KEY`;
-          expectSuccess(answer, sent);
+          expectSuccess(response, sent);
         }
       },
     },
     {
       number: 'C39',
-      sentence: 'a key in the query or the body is not read',
-      cost: 'keys stand in logs, histories and caches',
+      sentence: 'a key in the query or in the body is not read',
+      cost: 'keys are left in logs, histories and caches',
       http: async (server) => {
-        if (!(await server.isKeyNeeded())) untried('a request without a key to be refused', 'C36');
+        if (!(await server.requiresKey()))
+          skipUntil('a request without a key to be refused', 'C36');
 
         const key = encodeURIComponent(server.key);
         for (const name of ['access_token=', 'api_key=', 'key=', 'authorization=Bearer%20']) {
           const path = `/pets?${name}${key}`;
-          const answer = await server.request('GET', path, { authorization: null });
-          server.expectError(answer, 401, 'unauthorized', `GET /pets?${name}KEY`);
+          const response = await server.request('GET', path, { authorization: null });
+          server.expectError(response, 401, 'unauthorized', `GET /pets?${name}KEY`);
         }
       },
       full: async (server) => {
@@ -161,32 +164,36 @@ export const keys: Chapter = {
     },
     {
       number: 'C40',
-      sentence: 'a key is in no answer',
-      cost: 'a key that was mistyped stands in the log of whoever logs errors',
+      sentence: 'no response contains a key',
+      cost: 'a mistyped key is left in logs of errors',
       full: async (server) => {
         for (const path of ['/pets?limit=0', '/petz']) {
-          const refused = await server.request('GET', path, { authorization: `Bearer ${noKey}` });
-          const what = 'an answer that does not repeat the key';
-          expect(refused, !refused.came.includes(noKey), what);
+          const refused = await server.request('GET', path, {
+            authorization: `Bearer ${unknownKey}`,
+          });
+          const what = 'a response that does not repeat the key';
+          expect(refused, !refused.came.includes(unknownKey), what);
 
-          // A key may be a word that stands in any answer.
-          const answer = await server.request('GET', path);
+          // A key such as `pets` may be part of any response.
+          const response = await server.request('GET', path);
           const isWord = refused.came.includes(server.key);
-          expect(answer, isWord || !answer.came.includes(server.key), what);
+          expect(response, isWord || !response.came.includes(server.key), what);
         }
       },
     },
     {
       number: 'C41',
       sentence: '/healthz, /readyz and /openapi.json need no key',
-      cost: 'who watches the server, or generates a client, needs a key for it',
+      cost: 'a monitor or a client generator needs a key',
       full: async (server) => {
         const at = (path: string, authorization: string | null) =>
-          server.exchange(server.bytesTo('GET', `${server.rootPath}${path}`, { authorization }));
+          server.exchange(
+            server.targetBytes('GET', `${server.rootPath}${path}`, { authorization }),
+          );
         for (const path of ['/healthz', '/readyz', '/openapi.json'])
           for (const authorization of [null, 'Bearer no-key', 'nonsense']) {
-            const answer = await at(path, authorization);
-            expect(answer, answer.status === 200, '200');
+            const response = await at(path, authorization);
+            expect(response, response.status === 200, '200');
           }
 
         const document = await at('/openapi.json', null);

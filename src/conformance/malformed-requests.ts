@@ -1,22 +1,19 @@
 /**
- * Requests that are none by HTTP (C42), each of which is 400 and ends its connection, and requests
- * that look so and are some. One table, for the rule that anybody may run and for our own tests,
- * which send each byte by byte too.
+ * Malformed requests (C42), which are 400 and end the connection, and valid requests of an unusual
+ * form. The tests of this repository use the same tables, and also send each request byte by byte.
  */
-import type { Level, Server } from './server-under-test.js';
+import type { Level } from './levels.js';
+import type { TestedServer } from './tested-server.js';
 
-/** The bytes of requests by what is wrong with them. */
-export type MalformedRequests = Readonly<Record<string, string>>;
+/** The bytes of requests, by the names of their faults or forms. */
+export type NamedRequests = Readonly<Record<string, string>>;
 
-/**
- * @param server Whose list they ask for, with its key.
- * @returns Those which RFC 9112 says must be 400, and those that our contract adds.
- */
+/** Returns malformed requests: those that are 400 by RFC 9112, and those that the contract adds. */
 export function malformedRequests({
   basePath,
   key,
-}: Pick<Server, 'basePath' | 'key'>): Readonly<
-  Record<Exclude<Level, 'specification'>, MalformedRequests>
+}: Pick<TestedServer, 'basePath' | 'key'>): Readonly<
+  Record<Exclude<Level, 'specification'>, NamedRequests>
 > {
   const path = `${basePath}/pets`;
   const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
@@ -43,7 +40,7 @@ export function malformedRequests({
       'CL -27': post('Content-Length: -27', body),
       'CL hexadecimal': post('Content-Length: 0x1b', body),
       'CL with a space before the colon': post('Content-Length : 27', body),
-      'garbage that ends in a line': 'hello\r\n\r\n',
+      'a line of garbage': 'hello\r\n\r\n',
     },
 
     full: {
@@ -53,14 +50,14 @@ export function malformedRequests({
       'a Host with a bad port': hosts('Host: a:b\r\n'),
       'a Host with two ports': hosts('Host: a:1:2\r\n'),
       'a Host with half a bracket': hosts('Host: [::1\r\n'),
-      'a Host with no IPv6': hosts('Host: [zz]\r\n'),
+      'a Host with an invalid IPv6 address': hosts('Host: [zz]\r\n'),
       'a Host of IPv6 and more': hosts('Host: [::1]a\r\n'),
       'a Host with a bad escape': hosts('Host: a%zz\r\n'),
       'a Host with half an escape': hosts('Host: a%4\r\n'),
       'a Host list': hosts('Host: a, b\r\n'),
       'a Host beyond ASCII': hosts('Host: \xe9\r\n'),
       'no Host in absolute form': hosts('').replace(path, `http://a${path}`),
-      'no Host on a path that is not there': 'GET /nowhere HTTP/1.1\r\n\r\n',
+      'no Host on an unknown path': 'GET /nowhere HTTP/1.1\r\n\r\n',
       'no Host with a method that is not allowed': `DELETE ${path} HTTP/1.1\r\n\r\n`,
       'CONNECT without a Host': 'CONNECT a:443 HTTP/1.1\r\n\r\n',
       'CL.TE': post('Content-Length: 6\r\nTransfer-Encoding: chunked', '0\r\n\r\nG'),
@@ -101,8 +98,14 @@ export function malformedRequests({
         'Transfer-Encoding: chunked',
         `10000000000000000\r\n${body}\r\n0\r\n\r\n`,
       ),
-      'chunk size behind LF': post('Transfer-Encoding: chunked', `1b\n${body}\r\n0\r\n\r\n`),
-      'chunk data behind LF': post('Transfer-Encoding: chunked', `1b\r\n${body}\n0\r\n\r\n`),
+      'chunk size that ends with LF': post(
+        'Transfer-Encoding: chunked',
+        `1b\n${body}\r\n0\r\n\r\n`,
+      ),
+      'chunk data that ends with LF': post(
+        'Transfer-Encoding: chunked',
+        `1b\r\n${body}\n0\r\n\r\n`,
+      ),
       'chunk too long': post('Transfer-Encoding: chunked', `1a\r\n${body}\r\n0\r\n\r\n`),
       'chunk too short': post('Transfer-Encoding: chunked', `1c\r\n${body}\r\n0\r\n\r\n`),
       'chunk extension with LF': post(
@@ -110,7 +113,7 @@ export function malformedRequests({
         `1b;a\nb\r\n${body}\r\n0\r\n\r\n`,
       ),
       'chunk extension without end': post('Transfer-Encoding: chunked', `1b;${'a'.repeat(20_000)}`),
-      'trailer that is none': post(
+      'trailer without a colon': post(
         'Transfer-Encoding: chunked',
         `1b\r\n${body}\r\n0\r\nfoo bar\r\n\r\n`,
       ),
@@ -134,7 +137,7 @@ export function malformedRequests({
       'bare CR in a value': get('X: a\rb\r\n'),
       'bare CR for a line end': get('X: a\rY: b\r\n'),
       'bare LF for a line end': get('X: a\nY: b\r\n'),
-      'bare LF behind the request line': `GET ${path} HTTP/1.1\n${head}\r\n`,
+      'bare LF after the request line': `GET ${path} HTTP/1.1\n${head}\r\n`,
       'bare LF at the end': `GET ${path} HTTP/1.1\r\n${head}\n`,
       'bare LF everywhere': `GET ${path} HTTP/1.1\nHost: a\nAuthorization: Bearer ${key}\n\n`,
       'a tab in the target': target(`${path}\tx`),
@@ -152,17 +155,17 @@ export function malformedRequests({
       'an absolute target with a query alone': target('http://?a'),
       'an unknown method, and no target': 'BREW\r\n',
       'an unknown method, and no version': 'BREW /\r\n\r\n',
-      'an unknown method of no HTTP': 'BREW / HTTP/9.9\r\n\r\n',
+      'an unknown method of HTTP/9.9': 'BREW / HTTP/9.9\r\n\r\n',
       'a method with a bracket': 'B(EW / HTTP/1.1\r\n\r\n',
       'an unknown method, and two spaces': 'BREW  HTTP/1.1\r\n\r\n',
       'an unknown method, and a space at the end': 'BREW / HTTP/1.1 \r\n\r\n',
       'an unknown method of UTF-8': 'BREW /\xc3\xa9 HTTP/1.1\r\n\r\n',
       'a tab for a space': `GET\t${path} HTTP/1.1\r\n${head}\r\n`,
-      'a space behind the version': `GET ${path} HTTP/1.1 \r\n${head}\r\n`,
+      'a space after the version': `GET ${path} HTTP/1.1 \r\n${head}\r\n`,
       'a space before the method': ` GET ${path} HTTP/1.1\r\n${head}\r\n`,
       'HTTP/0.9': `GET ${path}\r\n${head}\r\n`,
       'HTTP/0.9 of the root': 'GET /\r\n\r\n',
-      'HTTP/0.9 in words': `GET ${path} HTTP/0.9\r\n${head}\r\n`,
+      'HTTP/0.9 in parts': `GET ${path} HTTP/0.9\r\n${head}\r\n`,
       'HTTP/1.2': `GET ${path} HTTP/1.2\r\n${head}\r\n`,
       'HTTP/1.10': `GET ${path} HTTP/1.10\r\n${head}\r\n`,
       'HTTP/1': `GET ${path} HTTP/1\r\n${head}\r\n`,
@@ -179,15 +182,11 @@ export function malformedRequests({
   };
 }
 
-/**
- * Requests that are odd, but HTTP all the same: each is served.
- *
- * @returns Those that get a list, and those that add an animal.
- */
+/** Returns valid requests of an unusual form: requests for a list, and requests to add a pet. */
 export function oddRequests({
   basePath,
   key,
-}: Pick<Server, 'basePath' | 'key'>): Readonly<Record<'lists' | 'adds', MalformedRequests>> {
+}: Pick<TestedServer, 'basePath' | 'key'>): Readonly<Record<'lists' | 'adds', NamedRequests>> {
   const path = `${basePath}/pets`;
   const body = '{"name":"a","categoryId":1}';
   const authorization = `Authorization: Bearer ${key}\r\n`;
@@ -204,7 +203,7 @@ export function oddRequests({
       'a Host with an underscore': get('Host: my_service'),
       'a header of obs-text': get('Host: a\r\nX: \xe9\xff'),
       'an empty header': get('Host: a\r\nX:'),
-      'no space behind the colon': get('Host:a\r\nX:a'),
+      'no space after the colon': get('Host:a\r\nX:a'),
       'tabs around a value': get('Host: a\r\nX: \t a \t '),
       'lines before the request': `\r\n\r\n${get('Host: a')}`,
       'HTTP/1.0 without a Host': `GET ${path} HTTP/1.0\r\n${authorization}\r\n`,
@@ -225,11 +224,11 @@ export function oddRequests({
   };
 }
 
-/** Parts of requests behind which a client says that nothing more comes: each is 400. */
+/** Returns incomplete requests. Each is 400 if the client then closes its sending side. */
 export function halfRequests({
   basePath,
   key,
-}: Pick<Server, 'basePath' | 'key'>): readonly string[] {
+}: Pick<TestedServer, 'basePath' | 'key'>): readonly string[] {
   const path = `${basePath}/pets`;
   const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
   const body = '{"name":"a","categoryId":1}';

@@ -1,29 +1,29 @@
-/** Adding: C19 to C32, C53 and C57 of docs/contract.md. */
+/** The rules on adding pets: C19 to C32, C53 and C57 of docs/contract.md. */
 import { randomInt, randomUUID } from 'node:crypto';
 import { toByteString } from '../index.js';
-import type { Answer } from './raw-connection.js';
+import type { RawResponse } from './raw-connection.js';
 import { expect, Untried } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
-  animalsOf,
+  petsIn,
   expectHeader,
   expectSuccess,
-  faultOf,
+  problemWith,
   headerOf,
   isSameInt64,
   isSuccess,
   jsonOf,
   membersOf,
   memberText,
-  untried,
-  type Animal,
-  type Draft,
-  type Server,
-} from './server-under-test.js';
+  skipUntil,
+  type ReceivedPet,
+  type JsonDraft,
+  type TestedServer,
+} from './tested-server.js';
 
-/** Expects 400 for each of these bodies. */
+/** Expects 400 with `code` for each body. */
 async function refuseBodies(
-  server: Server,
+  server: TestedServer,
   code: 'invalid_body' | 'invalid_json',
   bodies: readonly string[],
 ): Promise<void> {
@@ -33,77 +33,77 @@ async function refuseBodies(
   }
 }
 
-/** Expects a draft to be taken, and a member to be answered alike; a number by its value. */
+/** Expects a pet to be added and returned with the same member; compares numbers by value. */
 async function expectMember(
-  server: Server,
-  draft: Draft,
+  server: TestedServer,
+  draft: JsonDraft,
   name: 'name' | 'categoryId',
   expected = draft[name] ?? '',
-): Promise<Animal> {
+): Promise<ReceivedPet> {
   const json = server.json({ name: server.uniqueName(), ...draft });
-  const answer = await server.post(json);
+  const response = await server.post(json);
   const sent = `${name} ${draft[name]}`;
-  expectSuccess(answer, sent);
+  expectSuccess(response, sent);
 
-  expect(answer, jsonOf(answer) !== undefined, 'JSON', undefined, sent);
-  const animal = animalOf(answer);
-  const came = memberText(animal, name);
+  expect(response, jsonOf(response) !== undefined, 'JSON', undefined, sent);
+  const pet = petIn(response);
+  const came = memberText(pet, name);
   const isRight = came === expected || isSameInt64(came, expected);
-  if (!isRight) await needsEcho(server);
-  expect(answer, isRight, expected, came, draft[name]);
-  return animal;
+  if (!isRight) await requireEcho(server);
+  expect(response, isRight, expected, came, draft[name]);
+  return pet;
 }
 
-/** Says that a rule needs answers that are of the animal which was added. */
-async function needsEcho(server: Server): Promise<void> {
+/** @throws Untried if the response to adding a pet is not that pet */
+async function requireEcho(server: TestedServer): Promise<void> {
   const name = server.uniqueName();
   const added = await server.add({ name });
-  if (memberText(added, 'name') !== name) untried('the animal that was added as the answer', 'C30');
+  if (memberText(added, 'name') !== name) skipUntil('the added pet in the response', 'C30');
 }
 
 /**
- * The animal of an answer to adding.
+ * Returns the pet in the response to adding it.
  *
- * @throws Untried where there is none, with an id
+ * @throws Untried if there is no pet with an id
  */
-function animalOf(answer: Answer): Animal {
-  const [animal] = animalsOf(answer);
-  return animal ?? untried('an animal that was added, with its id', 'C30');
+function petIn(response: RawResponse): ReceivedPet {
+  const [pet] = petsIn(response);
+  return pet ?? skipUntil('an added pet with its id', 'C30');
 }
 
 /**
- * Expects a member to be read back as it was answered before, wherever the animal is found: at its
- * own address, and in the list.
+ * Expects a member to be the same in the response to adding the pet, at the pet's URL and in the
+ * list.
  */
-async function expectStored(server: Server, animal: Animal, name: string): Promise<void> {
+async function expectStored(server: TestedServer, pet: ReceivedPet, name: string): Promise<void> {
   const isGone = await server.isGetPetGone();
-  const answer = isGone ? undefined : await server.request('GET', `/pets/${animal.id}`);
+  const response = isGone ? undefined : await server.request('GET', `/pets/${pet.id}`);
   const found = [
-    ...(answer !== undefined && isSuccess(answer) ? animalsOf(answer) : []),
-    ...(await server.list('?limit=100')).filter(({ id }) => id === animal.id),
+    ...(response !== undefined && isSuccess(response) ? petsIn(response) : []),
+    ...(await server.list('?limit=100')).filter(({ id }) => id === pet.id),
   ];
 
-  // That an address leads to this animal, and to no other, is a matter of C31 and C34.
+  // Pets whose other member differs are skipped: C31 and C34 check that a URL leads to one pet.
   const other = name === 'name' ? 'categoryId' : 'name';
   for (const each of found) {
-    if (memberText(each, other) !== memberText(animal, other)) continue;
-    const [came, expected] = [memberText(each, name), memberText(animal, name)];
-    expect(each.answer, came === expected, expected, came);
+    if (memberText(each, other) !== memberText(pet, other)) continue;
+    const [came, expected] = [memberText(each, name), memberText(pet, name)];
+    expect(each.response, came === expected, expected, came);
   }
 }
 
-/** Expects 415 for each of these lines, with a body that is right without it and with none. */
-async function refuseTypes(server: Server, lines: readonly string[]): Promise<void> {
+/** Expects 415 for each header line, whatever the body. */
+async function refuseTypes(server: TestedServer, lines: readonly string[]): Promise<void> {
   for (const line of lines)
-    for (const body of [server.json(), 'no JSON', '']) {
-      const answer = await server.request('POST', '/pets', { headers: [line], body });
-      server.expectError(answer, 415, 'unsupported_media_type', line);
-      expectHeader(answer, 'Accept', /^application\/json$/, 'application/json');
+    for (const body of [server.json(), 'not JSON', '']) {
+      const response = await server.request('POST', '/pets', { headers: [line], body });
+      server.expectError(response, 415, 'unsupported_media_type', line);
+      expectHeader(response, 'Accept', /^application\/json$/, 'application/json');
     }
 }
 
-/** Expects 422 for a body that differs from the first in its bytes, though not in what it says. */
-async function refuseOtherBodies(server: Server, key: string): Promise<void> {
+/** Expects 422 for bodies that differ in their bytes, also if their JSON values are equal. */
+async function refuseOtherBodies(server: TestedServer, key: string): Promise<void> {
   const json = server.json();
   for (const other of [
     server.json({ status: 'sold' }),
@@ -116,7 +116,7 @@ async function refuseOtherBodies(server: Server, key: string): Promise<void> {
   const beyond = `Idempotency-Key: ${randomUUID()}`;
   const added = await server.post(server.json({ name: '"é"' }), [beyond]);
   const again = await server.post(server.json({ name: '"é"' }), [beyond]);
-  expect(again, again.body === added.body, `the first answer again, ${added.body}`);
+  expect(again, again.body === added.body, `the first response again, ${added.body}`);
   for (const name of ['"\\u00e9"', '"e"', '"\u00ea"'])
     server.expectError(
       await server.post(server.json({ name }), [beyond]),
@@ -125,21 +125,21 @@ async function refuseOtherBodies(server: Server, key: string): Promise<void> {
     );
 }
 
-/** Expects a key whose requests were refused to be as good as new. */
-async function expectOnlyAddedKept(server: Server): Promise<void> {
+/** Expects a key to stay unused if its requests were refused. */
+async function expectOnlyAddedKept(server: TestedServer): Promise<void> {
   const key = `Idempotency-Key: ${randomUUID()}`;
   for (const json of ['{', '{}', '{', '{}']) {
-    const answer = await server.post(json, [key]);
-    const isRefused = !isSuccess(answer) && answer.status !== 422;
-    expect(answer, isRefused, 'the refusal of a body that is none, each time');
+    const response = await server.post(json, [key]);
+    const isRefused = !isSuccess(response) && response.status !== 422;
+    expect(response, isRefused, 'each invalid body to be refused');
   }
   expectSuccess(await server.post(server.json(), [key]), 'a key whose requests were refused');
   const late = await server.post('{}', [key]);
-  expect(late, late.status === 400, '400: the body is none, whatever its key was used for');
+  expect(late, late.status === 400, '400 for the invalid body, although its key was used');
 }
 
-/** Expects every key of visible characters to stand for an animal of its own. */
-async function expectAnyCharacter(server: Server): Promise<void> {
+/** Expects each key of visible characters to add its own pet. */
+async function expectAnyCharacter(server: TestedServer): Promise<void> {
   const visible = Array.from({ length: 94 }, (_, at) => String.fromCharCode(0x21 + at));
   const unique = randomUUID();
   const keys = [...visible.map((one) => `${unique}${one}`), `${visible.join('')}${unique}`];
@@ -147,21 +147,21 @@ async function expectAnyCharacter(server: Server): Promise<void> {
 
   const bodies = new Map<string, string>();
   for (const key of [...keys, ...keys]) {
-    // Optional space around a value is no part of it (RFC 9110 §5.5).
+    // Space around a value is not part of it (RFC 9110 §5.5).
     const line = bodies.has(key) ? `idempotency-KEY: \t ${key} ` : `Idempotency-Key: ${key}`;
-    const answer = await server.post(server.json(), [line]);
-    const body = bodies.get(key) ?? answer.body;
-    expect(answer, answer.body === body, body, undefined, line);
+    const response = await server.post(server.json(), [line]);
+    const body = bodies.get(key) ?? response.body;
+    expect(response, response.body === body, body, undefined, line);
     bodies.set(key, body);
   }
   const different = new Set(bodies.values()).size;
-  const answer = await server.post(server.json());
-  const expected = `${keys.length} animals by as many keys`;
-  expect(answer, different === keys.length, expected, `${different} animals`);
+  const response = await server.post(server.json());
+  const expected = `${keys.length} pets by as many keys`;
+  expect(response, different === keys.length, expected, `${different} pets`);
 }
 
-/** Expects 400 for what is no key, whatever the body, and a message that does not echo it. */
-async function refuseKeys(server: Server): Promise<void> {
+/** Expects 400 for invalid keys, whatever the body, and messages that do not repeat them. */
+async function refuseKeys(server: TestedServer): Promise<void> {
   const line = 'Idempotency-Key: secret';
   const values = ['', ' ', 'se cret', 'se\tcret', 'secret\xe9', '\x80secret', 'secret, secret'];
   values.push(`secret${'k'.repeat(250)}`, 'secret'.repeat(1000));
@@ -171,14 +171,14 @@ async function refuseKeys(server: Server): Promise<void> {
     [line, 'idempotency-key:'],
   ])
     for (const json of [server.json(), '{']) {
-      const answer = await server.post(json, lines);
-      server.expectError(answer, 400, 'invalid_parameter', lines.join(', '));
-      expect(answer, !answer.body.includes('secret'), 'an error that does not echo the key');
+      const response = await server.post(json, lines);
+      server.expectError(response, 400, 'invalid_parameter', lines.join(', '));
+      expect(response, !response.body.includes('secret'), 'an error that does not repeat the key');
     }
 }
 
-/** Expects other requests to be answered as ever, whatever the header says. */
-async function expectKeysIgnored(server: Server): Promise<void> {
+/** Expects Idempotency-Key to have no effect on other requests. */
+async function expectKeysIgnored(server: TestedServer): Promise<void> {
   const headers = ['Idempotency-Key: a b', 'Idempotency-Key: k'];
   for (const [method, path] of [
     ['GET', '/pets?limit=1'],
@@ -187,15 +187,15 @@ async function expectKeysIgnored(server: Server): Promise<void> {
     ['GET', '/petz'],
   ] as const) {
     const { status } = await server.request(method, path);
-    const answer = await server.request(method, path, { headers });
-    expect(answer, answer.status === status, `${status}, as without Idempotency-Key`);
+    const response = await server.request(method, path, { headers });
+    expect(response, response.status === status, `${status}, as without Idempotency-Key`);
   }
 }
 
 const nested = (depth: number): string =>
   `{"name":"a","categoryId":1,"x":${'['.repeat(depth)}${']'.repeat(depth)}}`;
 
-// biome-ignore format: short ones by the dozen, a line for each would hide the rules.
+// biome-ignore format: many short values; one per line would hide the rules.
 const otherSpellings = [
   ['1.0', '1'], ['1e2', '100'], ['-0', '0'], ['-0.0e-9', '0'], ['0e999999999', '0'],
   ['1E+2', '100'], ['10e-1', '1'], ['12.50e1', '125'], ['-3E+0', '-3'],
@@ -207,7 +207,7 @@ const otherSpellingsPast2To53 = [
   ['100000000000000000000e-2', '1000000000000000000'],
 ] as const;
 // biome-ignore format: as above.
-const noIntegers = [
+const notInt64 = [
   '1e400', '-1e400', '1e19', '1e-1', '0.1', '1e99999999999999999999', '1e-99999999999999999999',
   '9'.repeat(50_000), `1.${'0'.repeat(50_000)}1`, `1e${'9'.repeat(50_000)}`,
 ];
@@ -218,9 +218,9 @@ const oddNames = [
   'x'.repeat(20_000), "'; DROP TABLE pets;--",
 ];
 
-/** Bodies that are no JSON, and the byte where that shows. */
+/** Bodies that are not JSON, each with the offset of its error in bytes. */
 // biome-ignore format: as above.
-const noJson: readonly (readonly [body: string, at: number])[] = [
+const notJson: readonly (readonly [body: string, at: number])[] = [
   ['', 0], [' ', 1], ['{', 1], ['{"name":"a","categoryId":1', 26],
   ['{"name":"a","categoryId":1}}', 27], ['{"name":"a",}', 12], ['{name:"a"}', 1],
   ["{'name':'a'}", 1], ['{"a":01}', 6], ['{"a":1.}', 7], ['{"a":.5}', 5], ['{"a":+1}', 5],
@@ -253,31 +253,38 @@ const otherTypes = [
 ];
 const otherCodings = ['gzip', 'br', 'deflate', 'gzip, identity', 'identity, gzip', 'x'];
 
-/** Expects the message of an error to be as a pattern says. */
-function expectMessage(answer: Answer, pattern: RegExp, what: string, sent?: string): void {
-  const message = memberText({ members: membersOf(answer) }, 'message');
-  expect(answer, pattern.test(message.slice(1, -1)), `a message that names ${what}`, message, sent);
+/** Expects the message of an error to match a pattern. */
+function expectMessage(response: RawResponse, pattern: RegExp, what: string, sent?: string): void {
+  const message = memberText({ members: membersOf(response) }, 'message');
+  expect(
+    response,
+    pattern.test(message.slice(1, -1)),
+    `a message that names ${what}`,
+    message,
+    sent,
+  );
 }
 
+/** The chapter of these rules. */
 export const adding: Chapter = {
   name: 'Adding',
   rules: [
     {
       number: 'C19',
-      sentence: 'a status that is left out stays absent',
-      cost: 'an animal is offered, or hidden, though nobody said so',
+      sentence: 'a pet that is added without a status has no status',
+      cost: 'a pet is offered or hidden although nobody said so',
       full: async (server) => {
-        const answer = await server.post(server.json());
-        const animal = animalOf(answer);
-        const came = `status ${memberText(animal, 'status')}`;
-        expect(answer, !animal.members.has('status'), 'no member status', came);
-        await expectStored(server, animal, 'status');
+        const response = await server.post(server.json());
+        const pet = petIn(response);
+        const came = `status ${memberText(pet, 'status')}`;
+        expect(response, !pet.members.has('status'), 'no member status', came);
+        await expectStored(server, pet, 'status');
       },
     },
     {
       number: 'C20',
-      sentence: 'a field that is missing or of another type, null and what is no object are 400',
-      cost: 'the catalogue holds animals that no client can read',
+      sentence: 'a body that is not an object, or has a missing or invalid field, is 400',
+      cost: 'the catalogue holds pets that no client can read',
       specification: (server) =>
         refuseBodies(server, 'invalid_body', [
           '{}',
@@ -311,51 +318,51 @@ export const adding: Chapter = {
     },
     {
       number: 'C21',
-      sentence: 'other members are ignored, id and __proto__ included: not stored, not echoed',
-      cost: 'a client chooses ids, or keeps what nobody checks',
+      sentence: 'unknown members, also id and __proto__, are neither stored nor returned',
+      cost: 'a client chooses ids, or stores data that nobody checks',
       full: async (server) => {
         const id = '4611686018427387904';
         const others = `"id":${id},"__proto__":{"status":"sold"},"extra":[{}],"Name":"b"`;
         const odd =
           '"constructor":null,"toString":1,"":1,"Status":"x","stat\\u0075s2":1,"price":1e400';
-        const answer = await server.post(`{${others},${odd},${server.json().slice(1)}`);
-        expectSuccess(answer);
+        const response = await server.post(`{${others},${odd},${server.json().slice(1)}`);
+        expectSuccess(response);
 
-        const animal = animalOf(answer);
-        // A status that nobody gave is a matter of C19 alone.
+        const pet = petIn(response);
+        // C19 checks for a status that the request did not have.
         const known = ['id', 'name', 'categoryId', 'status'];
-        const echoed = [...animal.members.keys()].filter((name) => !known.includes(name));
+        const echoed = [...pet.members.keys()].filter((name) => !known.includes(name));
         const came = `the member ${echoed.join(', ')}`;
-        expect(answer, echoed.length === 0, 'none of the other members', came);
-        expect(answer, animal.id !== BigInt(id), 'an id of its own', `id ${id}`);
-        await expectStored(server, animal, 'extra');
+        expect(response, echoed.length === 0, 'no unknown member', came);
+        expect(response, pet.id !== BigInt(id), 'an id that the server chose', `id ${id}`);
+        await expectStored(server, pet, 'extra');
       },
     },
     {
       number: 'C22',
-      sentence: '1.0, 1e2 and -0 are the integers 1, 100 and 0',
-      cost: 'a client in a language with one type of number is refused for its way to write',
+      sentence: '1.0, 1e2 and -0 are accepted as the integers 1, 100 and 0',
+      cost: 'a client in a language with a single number type is refused',
       full: async (server) => {
         for (const [given, digits] of otherSpellings) {
-          const animal = await expectMember(server, { categoryId: given }, 'categoryId', digits);
-          const came = memberText(animal, 'categoryId');
-          expect(animal.answer, came === digits, digits, came, given);
+          const pet = await expectMember(server, { categoryId: given }, 'categoryId', digits);
+          const came = memberText(pet, 'categoryId');
+          expect(pet.response, came === digits, digits, came, given);
         }
       },
     },
     {
       number: 'C23',
-      sentence: 'int64 exact',
+      sentence: 'an int64 is stored and returned exactly',
       cost: 'ids past 2^53 silently become those of another category',
       specification: async (server) => {
-        // biome-ignore format: the edges of the range, and of what a double holds.
+        // biome-ignore format: the limits of the range, and of what a double holds exactly.
         const exact = [
           '9007199254740993', '-9007199254740993', '9007199254740992', '999999999999999',
           '9999999999999999', '9223372036854775807', '-9223372036854775808',
         ];
         for (const categoryId of exact) {
-          const animal = await expectMember(server, { categoryId }, 'categoryId');
-          await expectStored(server, animal, 'categoryId');
+          const pet = await expectMember(server, { categoryId }, 'categoryId');
+          await expectStored(server, pet, 'categoryId');
         }
       },
       full: async (server) => {
@@ -365,8 +372,8 @@ export const adding: Chapter = {
     },
     {
       number: 'C24',
-      sentence: 'a number that is no int64 is 400',
-      cost: 'a wrong number is stored as another, or one digit too many costs seconds',
+      sentence: 'a number that is not an int64 is 400',
+      cost: 'a wrong number is stored as another one, or a long number takes seconds',
       specification: (server) =>
         refuseBodies(
           server,
@@ -379,34 +386,34 @@ export const adding: Chapter = {
         refuseBodies(
           server,
           'invalid_body',
-          noIntegers.map((categoryId) => server.json({ categoryId })),
+          notInt64.map((categoryId) => server.json({ categoryId })),
         ),
     },
     {
       number: 'C25',
-      sentence: 'a name is any Unicode text, as it was given',
-      cost: "half the world's names are mangled",
+      sentence: 'a name may be any Unicode text, and is stored unchanged',
+      cost: 'names in many languages are mangled',
       specification: async (server) => {
         for (const name of ['Tüm', '猫', '🐈', 'a "b" \\c\n/'])
           await expectMember(server, { name: JSON.stringify(name) }, 'name');
         const draft = { name: JSON.stringify('ĞÜŞ 猫🐈'), categoryId: String(randomInt(2 ** 40)) };
-        const animal = await expectMember(server, draft, 'name');
-        await expectStored(server, animal, 'name');
+        const pet = await expectMember(server, draft, 'name');
+        await expectStored(server, pet, 'name');
       },
       full: async (server) => {
         for (const name of oddNames) {
-          const animal = await expectMember(server, { name: JSON.stringify(name) }, 'name');
-          await expectStored(server, animal, 'name');
+          const pet = await expectMember(server, { name: JSON.stringify(name) }, 'name');
+          await expectStored(server, pet, 'name');
         }
         await expectMember(server, { name: '"\\u00fc\\ud83d\\udc08\\/"' }, 'name', '"ü🐈/"');
         const escaped = await server.post('{"n\\u0061me":"a","categoryId":5}');
-        expectSuccess(escaped, 'a name of a member that is escaped');
+        expectSuccess(escaped, 'an escaped member name');
       },
     },
     {
       number: 'C26',
-      sentence: 'what is no JSON is 400',
-      cost: 'a broken upload is stored in part, or answered as a fault of the server',
+      sentence: 'a body that is not JSON is 400',
+      cost: 'a broken upload is stored in part, or reported as a fault of the server',
       specification: (server) =>
         refuseBodies(server, 'invalid_json', [
           '',
@@ -416,11 +423,11 @@ export const adding: Chapter = {
           '{"name":"a","categoryId":}',
         ]),
       full: async (server) => {
-        for (const [body, at] of noJson) {
+        for (const [body, at] of notJson) {
           const headers = ['Content-Type: application/json'];
-          const answer = await server.request('POST', '/pets', { headers, body });
-          server.expectError(answer, 400, 'invalid_json');
-          expectMessage(answer, new RegExp(`\\b${at}\\b`), `the byte ${at}`);
+          const response = await server.request('POST', '/pets', { headers, body });
+          server.expectError(response, 400, 'invalid_json');
+          expectMessage(response, new RegExp(`\\b${at}\\b`), `the byte ${at}`);
         }
         const headers = ['Content-Type: application/json'];
         const none = await server.request('POST', '/pets', { headers });
@@ -432,8 +439,8 @@ export const adding: Chapter = {
     },
     {
       number: 'C27',
-      sentence: 'a body without a Content-Type is taken as JSON',
-      cost: 'a short `curl` line or a shell script is refused',
+      sentence: 'a body without a Content-Type is read as JSON',
+      cost: 'a short `curl` command is refused',
       full: async (server) => {
         const body = toByteString(server.json());
         expectSuccess(await server.request('POST', '/pets', { body }));
@@ -441,8 +448,8 @@ export const adding: Chapter = {
     },
     {
       number: 'C28',
-      sentence: 'a body of another media type, charset or coding is 415',
-      cost: 'bytes of one format are read as another',
+      sentence: 'a body with another media type, charset or coding is 415',
+      cost: 'the server reads bytes of one format as another',
       full: async (server) => {
         await refuseTypes(server, [
           ...otherTypes.map((type) => `Content-Type: ${type}`),
@@ -455,38 +462,38 @@ export const adding: Chapter = {
           ...['identity', 'Identity', 'identity , identity'].map((c) => `Content-Encoding: ${c}`),
         ]) {
           const body = toByteString(server.json());
-          const answer = await server.request('POST', '/pets', { headers: [line], body });
-          expectSuccess(answer, line);
+          const response = await server.request('POST', '/pets', { headers: [line], body });
+          expectSuccess(response, line);
         }
       },
     },
     {
       number: 'C29',
       sentence: 'a body over the limit is 413, and the connection ends',
-      cost: 'a client with a key fills the memory, or waits for ever',
+      cost: 'a client with a key fills the memory, or waits forever',
       full: async (server) => {
         const type = 'Content-Type: application/json';
         const declared = (length: string): string =>
-          server.bytesOf('POST', '/pets', { headers: [type, `Content-Length: ${length}`] });
+          server.requestBytes('POST', '/pets', { headers: [type, `Content-Length: ${length}`] });
         const refuse = (bytes: string): Promise<void> =>
           server.withConnection(async (connection) => {
             connection.send(bytes);
-            const answer = await connection.answer();
-            server.expectError(answer, 413, 'content_too_large');
-            expect(answer, await connection.ends(), 'the end of the connection behind 413');
+            const response = await connection.nextResponse();
+            server.expectError(response, 413, 'content_too_large');
+            expect(response, await connection.ends(), 'the end of the connection after 413');
           });
 
         await refuse(`${declared('1099511627776')}{"name":"`);
         await refuse(declared('18446744073709551615'));
 
-        // A byte more than the default limit; that of this server may be higher.
+        // One byte over the default limit. The limit of this server may be higher.
         const body = server.json();
         const padded = (bytes: number): string => ' '.repeat(bytes - body.length) + body;
         if (isSuccess(await server.post(padded(65_537)))) return;
 
         await refuse(`${declared('65537')}${padded(65_537)}`);
         const headers = [type, 'Transfer-Encoding: chunked'];
-        const streamed = server.bytesOf('POST', '/pets', { headers });
+        const streamed = server.requestBytes('POST', '/pets', { headers });
         const pieces = `100\r\n${' '.repeat(256)}\r\n`.repeat(257);
         await refuse(`${streamed}10001\r\n${padded(65_537)}\r\n0\r\n\r\n`);
         await refuse(`${streamed}${pieces}0\r\n\r\n`);
@@ -495,53 +502,53 @@ export const adding: Chapter = {
     },
     {
       number: 'C30',
-      sentence: 'an animal that was added is 201, whole, with its id and its address',
-      cost: 'a client does not learn what it has made',
+      sentence: 'adding a pet is 201 with the whole pet, its id and its Location',
+      cost: 'a client does not learn what it has created',
       specification: async (server) => {
         for (const status of ['pending', undefined]) {
           const name = server.uniqueName();
-          const answer = await server.post(server.json({ name, ...(status && { status }) }));
-          expect(answer, answer.status === 201, '201');
-          const fault = faultOf(jsonOf(answer));
-          expect(answer, fault === undefined, 'the animal with an id', fault);
+          const response = await server.post(server.json({ name, ...(status && { status }) }));
+          expect(response, response.status === 201, '201');
+          const fault = problemWith(jsonOf(response));
+          expect(response, fault === undefined, 'the pet with an id', fault);
 
-          const [animal] = animalsOf(answer);
+          const [pet] = petsIn(response);
           const given = { name, categoryId: '5', ...(status && { status: `"${status}"` }) };
           for (const [member, expected] of Object.entries(given)) {
-            const came = animal === undefined ? 'no animal' : memberText(animal, member);
+            const came = pet === undefined ? 'no pet' : memberText(pet, member);
             const isRight = came === expected || isSameInt64(came, expected);
-            expect(answer, isRight, `${member} ${expected}`, `${member} ${came}`);
+            expect(response, isRight, `${member} ${expected}`, `${member} ${came}`);
           }
         }
       },
       http: async (server) => {
         if (await server.isGetPetGone()) return;
-        const { id, answer } = await server.add();
-        expectHeader(answer, 'Location', new RegExp(`/pets/${id}$`), `…/pets/${id}`);
+        const { id, response } = await server.add();
+        expectHeader(response, 'Location', new RegExp(`/pets/${id}$`), `…/pets/${id}`);
       },
     },
     {
       number: 'C31',
-      sentence: 'an id is used once; those of later animals are greater',
-      cost: 'two animals share an address, or a client that pages misses one',
+      sentence: 'an id is never used twice, and later pets have greater ids',
+      cost: 'two pets share a URL, or a client that pages misses one',
       specification: async (server) => {
-        const animals = await Promise.all(Array.from({ length: 20 }, () => server.add()));
-        const ids = animals.map(({ id }) => id);
+        const pets = await Promise.all(Array.from({ length: 20 }, () => server.add()));
+        const ids = pets.map(({ id }) => id);
         const came = `ids ${ids.join(', ')}`;
-        const { answer } = animals[0] ?? (await server.add());
-        expect(answer, new Set(ids).size === ids.length, 'twenty different ids', came);
+        const { response } = pets[0] ?? (await server.add());
+        expect(response, new Set(ids).size === ids.length, 'twenty different ids', came);
       },
       full: async (server) => {
         const before = await server.add();
-        const behind = await server.add();
-        const came = `${behind.id} after ${before.id}`;
-        expect(behind.answer, behind.id > before.id, `an id greater than ${before.id}`, came);
+        const later = await server.add();
+        const came = `${later.id} after ${before.id}`;
+        expect(later.response, later.id > before.id, `an id greater than ${before.id}`, came);
       },
     },
     {
       number: 'C32',
-      sentence: 'any category and a name that another animal has are taken',
-      cost: 'an animal cannot be added until somebody has made its category',
+      sentence: 'a pet may have any category id, and the same name as another pet',
+      cost: 'a pet cannot be added before somebody creates its category',
       specification: async (server) => {
         for (const categoryId of ['0', '-1', '-5', '123456789'])
           await expectMember(server, { categoryId }, 'categoryId');
@@ -550,42 +557,42 @@ export const adding: Chapter = {
     },
     {
       number: 'C53',
-      sentence: 'of a client that is gone in the middle of a body nothing is stored',
-      cost: 'a lost connection leaves half an animal, and the repeated request another',
+      sentence: 'a client that disconnects in the middle of a body stores nothing',
+      cost: 'a lost connection stores half a pet, and the retry stores another',
       full: async (server) => {
         const first = await server.add();
         const name = server.uniqueName();
         await server.withConnection(async (connection) => {
           const headers = ['Content-Type: application/json', 'Content-Length: 1000'];
           connection.send(
-            `${server.bytesOf('POST', '/pets', { headers })}${server.json({ name })}`,
+            `${server.requestBytes('POST', '/pets', { headers })}${server.json({ name })}`,
           );
         });
         await server.add();
-        for (const { answer, members } of await server.listBehind(first.id)) {
+        for (const { response, members } of await server.listAfter(first.id)) {
           const isRight = JSON.stringify(members.get('name')) !== name;
-          expect(answer, isRight, 'nothing of the body of which a part came', name);
+          expect(response, isRight, 'no pet from the incomplete body', name);
         }
       },
     },
     {
       number: 'C57',
-      sentence: 'with an Idempotency-Key the same request adds once, and is answered again',
-      cost: 'a client that repeats a request after a lost answer adds the animal twice',
+      sentence: 'requests with the same Idempotency-Key and body add one pet and get one response',
+      cost: 'a client that retries after a lost response adds the pet twice',
       full: async (server) => {
         const key = `Idempotency-Key: ${randomUUID()}`;
         const first = await server.post(server.json(), [key]);
-        if (first.status === 400) throw new Untried('its storage keeps no idempotency keys');
+        if (first.status === 400) throw new Untried('its storage has no idempotency keys');
         expectSuccess(first);
 
         const again = await server.post(server.json(), [key]);
         const isSame = again.status === first.status && again.body === first.body;
-        expect(again, isSame, `the first answer again, ${first.body}`);
+        expect(again, isSame, `the first response again, ${first.body}`);
 
         const location = headerOf(first, 'Location');
         expect(again, headerOf(again, 'Location') === location, `Location: ${location}`);
         const bare = await server.post(server.json());
-        expect(bare, bare.body !== first.body, 'an animal of its own without the key');
+        expect(bare, bare.body !== first.body, 'another pet without the key');
 
         await refuseOtherBodies(server, key);
         await expectOnlyAddedKept(server);
