@@ -1,6 +1,4 @@
-/**
- * Runs the command line, and says why it failed. Other folders may import nothing else of this one.
- */
+/** Runs the command line and reports its failures. Other folders import only this module of cli. */
 import { createRequire } from 'node:module';
 import { codeOf, denialOf, detailOf, PetstoreError, reasonOf } from '../index.js';
 import { helpParagraph, helpRow } from './help.js';
@@ -17,17 +15,17 @@ import {
 
 /** A command of the command line. */
 interface Command {
-  /** Each form of it, and what that does, for the help. */
+  /** The forms of the command with their descriptions, for the help. */
   readonly usage: readonly (readonly [form: string, about: string])[];
-  /** The options that it takes; any other flag is refused. */
+  /** The options that the command accepts. */
   readonly options: readonly OptionName[];
-  /** Whole command lines, for its own help. */
+  /** Example command lines, for the help of the command. */
   readonly examples: string;
-  /** Imports its module, only when the command runs: a server starts faster so. */
+  /** Imports the module of the command when it runs, so that a server starts faster. */
   readonly load: () => Promise<{ readonly run: Run }>;
 }
 
-/** What runs without the name of a command; the help of all says how. */
+/** The start of a server, which has no command name. */
 const start: Command = {
   usage: [],
   options: serverOptions,
@@ -39,12 +37,9 @@ const commands = new Map(
   Object.entries<Command>({
     keys: {
       usage: [
-        [
-          'keys add NAME [--expires TIME]',
-          'make a key, print it once, keep its digest in the keys file',
-        ],
-        ['keys list', 'list names, when made, when they expire'],
-        ['keys revoke NAME', 'take a key out; running servers follow within 2 s'],
+        ['keys add NAME [--expires TIME]', 'make a key, print it once, store its digest'],
+        ['keys list', 'list the keys with their creation and expiry'],
+        ['keys revoke NAME', 'remove a key; running servers reject it within 2 s'],
       ],
       options: ['--keys-file', '--expires'],
       examples: `
@@ -54,10 +49,7 @@ const commands = new Map(
     },
     import: {
       usage: [
-        [
-          'import FILE [--after LINE]',
-          'add animals of JSON Lines, checked first; - is standard input',
-        ],
+        ['import FILE [--after LINE]', 'add the pets of a JSON Lines file; - is standard input'],
       ],
       options: ['--storage', '--after'],
       examples: `
@@ -67,10 +59,7 @@ const commands = new Map(
     },
     copy: {
       usage: [
-        [
-          'copy --from STORAGE --to STORAGE',
-          'copy all with their ids, and compare; run again, it goes on',
-        ],
+        ['copy --from STORAGE --to STORAGE', 'copy all pets with their ids; run again, it resumes'],
       ],
       options: ['--from', '--to'],
       examples: `
@@ -79,7 +68,7 @@ const commands = new Map(
       load: () => import('./copy.js'),
     },
     migrate: {
-      usage: [['migrate --storage postgres://…', 'make the tables of a database, or update them']],
+      usage: [['migrate --storage postgres://…', 'create or update the tables of a database']],
       options: ['--storage'],
       examples: `
   ${program} migrate --storage postgres://ann:secret@db/pets`,
@@ -87,7 +76,7 @@ const commands = new Map(
     },
     check: {
       usage: [
-        ['check FILE [--salvage OUT]', 'say what a storage file holds, and whether it is sound'],
+        ['check FILE [--salvage OUT]', 'report what a storage file holds and if it is sound'],
       ],
       options: ['--salvage'],
       examples: `
@@ -96,9 +85,7 @@ const commands = new Map(
       load: () => import('./check.js'),
     },
     verify: {
-      usage: [
-        ['verify URL --key KEY', 'try the rules of the contract on any petstore that listens'],
-      ],
+      usage: [['verify URL --key KEY', 'test any petstore against the contract']],
       options: ['--key', '--level', '--slow', '--format'],
       examples: `
   ${program} verify http://127.0.0.1:3000 --key "$(cat data/dev-key)"
@@ -109,14 +96,13 @@ const commands = new Map(
 );
 
 /**
- * Runs the command line of this process. If that fails, it prints the reason and exits with 2 for a
- * Refusal, 3 for an error of a storage, and 70 for an error of this program.
+ * Runs the command line of this process. If it fails, it prints the reason and exits with 2 for a
+ * Refusal, 3 for an error of a storage, or 70 for an error in this program.
  *
- * @throws an error of too many open files
+ * @throws EMFILE or ENFILE, which server.ts reports
  */
 export async function main(): Promise<void> {
-  // The reader of a pipe may be gone. That must not end a server, and `print` sees to the result of
-  // a command.
+  // The reader of a pipe may be gone. That must not end a server; `print` reports it for a command.
   process.stdout.on('error', () => undefined);
   process.stderr.on('error', () => undefined);
 
@@ -159,21 +145,21 @@ async function runCommand(settings: Settings): Promise<void> {
 
   settings.refuseOthers(command.options, name ?? 'a start');
 
-  // `server.ts` keeps SIGHUP from ending a process that starts; a command ends with its terminal.
+  // server.ts ignores SIGHUP during a start, but a command must end with its terminal.
   if (command !== start) process.removeAllListeners('SIGHUP');
 
-  refuseWorkingFolder();
+  checkWorkingFolder();
   const module = await command.load();
   return module.run(settings, operands);
 }
 
 /**
- * Refuses a working folder below which no file can be named.
+ * Checks that files can be named below the working folder.
  *
- * @throws Refusal
+ * @throws Refusal if the folder is gone or its name is not UTF-8
  */
-function refuseWorkingFolder(): void {
-  const hint = 'run it in another';
+function checkWorkingFolder(): void {
+  const hint = 'run the command in another folder';
   try {
     if (!process.cwd().includes('\ufffd')) return;
   } catch (error) {
@@ -199,27 +185,27 @@ Examples:${command.examples}`.split('\n');
 
 const paragraph = (text: string) => helpParagraph(text).join('\n');
 
-/** Returns the lines of the help of all. */
+/** Returns the lines of the main help. */
 function help(): readonly string[] {
   const oneCommand =
-    '`help COMMAND` and `COMMAND --help` print the help of one command. Without a command it ' +
-    'serves, and needs an API key.';
+    '`help COMMAND` and `COMMAND --help` print the help of a command. Without a command, a ' +
+    'server starts, which needs an API key.';
   const options =
-    'Options, [environment variables] and defaults; a flag beats the environment, which beats ' +
-    'the default:';
+    'Options, [environment variables] and defaults. A flag overrides the environment, which ' +
+    'overrides the default:';
   const plugins =
-    'Plugins: a path that starts with ./ or /, a package, or one of these, which come with the ' +
-    'server:';
+    'Plugins: a path that starts with ./ or /, a package, or one of these shipped plugins:';
   const exitCodes =
-    'Exit codes: 0 fine; 1 a request was cut, not closed in time, or a rule is broken; 2 a bad ' +
-    'option, key or file; 3 no usable storage; 70 an error in this program.';
+    'Exit codes: 0 success; 1 a request was cut, the server did not close in time, or a rule is ' +
+    'broken; 2 an invalid option, key or file; 3 the storage cannot be used; 70 an error in this ' +
+    'program.';
   const signals =
     'SIGTERM and SIGINT finish the requests in flight. SIGHUP reads the keys file and the TLS ' +
     'files again; on a terminal, and with --dev, it stops the server.';
 
-  return `Petstore: a server of animals over HTTP and JSON.
+  return `petstore: a petstore server over HTTP and JSON.
 
-Usage: ${program} [options], or one of these commands in front of them
+Usage: ${program} [options], or one of these commands
 
 ${[...commands.values()].map(usageRows).join('\n')}
 

@@ -1,29 +1,26 @@
-/**
- * Writes to the terminal, for the other modules of this folder: the log, results of commands,
- * refusals, progress.
- */
+/** Output to the terminal: the log, the results of commands, refusals and progress. */
 import { basename } from 'node:path';
 import { codeOf, denialOf, PetstoreError, reasonOf, type Log } from '../index.js';
 
-/** What the operator gave cannot be used: exit 2. The message names it, and says what to do. */
+/** An error in what the operator gave: exit 2. The message names it and says how to fix it. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
 }
 
-/** @throws Refusal with this message, always */
+/** Throws a Refusal with this message. */
 export function refuse(message: string): never {
   throw new Refusal(message);
 }
 
 /**
- * Does the work and answers what it answers.
+ * Runs `work` and returns its result. An error becomes a Refusal with the problem, the reason and a
+ * hint. A Refusal and an error of a storage are rethrown.
  *
- * @throws Refusal of problem, reason and mend, where the work throws anything but a Refusal or an
- * error of a storage; those are thrown on as they are.
+ * @throws Refusal, or PetstoreError `storage_…`
  */
 export async function orRefuse<Value>(
   problem: string,
-  mend: string,
+  hint: string,
   work: () => Value,
 ): Promise<Awaited<Value>> {
   try {
@@ -36,18 +33,18 @@ export async function orRefuse<Value>(
       throw error;
     const denial = denialOf(error);
     refuse(
-      denial === undefined ? `${problem} (${reasonOf(error)}); ${mend}` : `${problem}: ${denial}`,
+      denial === undefined ? `${problem} (${reasonOf(error)}); ${hint}` : `${problem}: ${denial}`,
     );
   }
 }
 
-// Control characters, line ends, and the characters that change the direction of writing.
+/** Control characters, line ends, and characters that change the writing direction. */
 const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** The same, and all other characters that a reader could not see or tell from a blank. */
+/** Unprintable characters, and others that are invisible or look like a space. */
 const unreadable = /(?! )[\p{Cc}\p{Cf}\p{Z}\ufffd]/gu;
 
-/** Escapes, as JSON does, what would move a terminal's cursor or start another line. */
+/** Escapes the characters that would move a terminal's cursor or start a new line, as JSON does. */
 export function printable(text: string): string {
   return text.replace(unprintable, escapeChar);
 }
@@ -58,8 +55,8 @@ function escapeChar(char: string): string {
 }
 
 /**
- * Quotes a value of the operator's in a message: at most 60 characters, those that cannot be seen
- * escaped, and without the user and the password of a URL.
+ * Quotes a value for a message: at most 60 characters, with invisible characters escaped and
+ * without the user and the password of a URL.
  */
 export function quote(value: string): string {
   const text = /^file:|^[^:]*$/.test(value)
@@ -74,13 +71,13 @@ export function quoteWord(word: string): string {
   return /^[\w-]{1,60}$/.test(word) ? word : quote(word);
 }
 
-/** Returns a message in one line of bounded length: a path may be long, and stand in it twice. */
+/** Returns a message as one line of bounded length, because it may contain long paths. */
 export function messageLine(message: string): string {
   const isLong = message.length > 3_000;
   return printable(isLong ? `${message.slice(0, 2_000)}…${message.slice(-900)}` : message);
 }
 
-/** How the operator calls this program, for messages that name a command of it. */
+/** The command by which the operator calls this program, for messages. */
 export const program =
   basename(process.argv[1] ?? '') === 'petstore' ? 'petstore' : 'node dist/server.js';
 
@@ -92,17 +89,17 @@ export function printNotice(line: string): void {
 /**
  * Prints the result of a command on standard output.
  *
- * @param loss What the operator loses where nobody can read the result. Without it, a reader that
- * is gone, such as `head`, is no failure.
- * @throws Refusal where the result cannot be written
+ * @param loss The loss if the result cannot be read. Without it, a closed pipe, as after `head`, is
+ * not an error.
+ * @throws Refusal if the result cannot be written
  */
 export async function print(lines: readonly string[], loss?: string): Promise<void> {
   await write(lines.map((line) => `${printable(line)}\n`).join(''), loss);
 }
 
-/** Prints one line of a result in a colour of ANSI, such as 31, on a terminal that shows any. */
+/** Prints a line in an ANSI colour, such as 31, if the terminal has colours. */
 export async function printInColour(line: string, colour: number): Promise<void> {
-  // With FORCE_COLOR, Node says yes for a dumb terminal too.
+  // FORCE_COLOR makes `hasColors` true for a dumb terminal too.
   const isDumb = process.env['TERM'] === 'dumb';
   const hasColours = process.stdout.isTTY && !isDumb && process.stdout.hasColors();
   await write(
@@ -114,34 +111,33 @@ async function write(text: string, loss?: string): Promise<void> {
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
   if (!error || (codeOf(error) === 'EPIPE' && loss === undefined)) return;
 
-  const lost = loss ?? 'the result was shown to nobody';
+  const lost = loss ?? 'the result is lost';
   refuse(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
 }
 
-/** A count in words: `1 animal`, `2 animals`. */
+/** Returns a count with its noun: `1 pet`, `2 pets`. */
 export function countOf(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? '' : 's'}`;
 }
 
 /**
- * Shows the progress of long work, in one line on a terminal at standard error. Elsewhere, and on a
- * terminal that knows no escape sequences, it shows nothing. An empty text clears the line.
+ * Shows progress in one line of standard error, if that is a terminal with escape sequences. An
+ * empty text clears the line.
  */
 export function showProgress(text: string): void {
   const isDumb = process.env['TERM'] === 'dumb';
   if (process.stderr.isTTY && !isDumb) process.stderr.write(`\r${text}\u001b[K`);
 }
 
-/** How a line of the log is written: for a person, or for a program. */
+/** The format of log lines: `text` for people, `json` for programs. */
 export type LogFormat = 'text' | 'json';
 
 /**
- * A log that writes to a stream. While 4 MiB wait for a reader it drops lines and counts them.
+ * Returns a log that writes to a stream. While 4 MiB are unread, it drops lines and counts them. It
+ * throws a TypeError if a field cannot be written as JSON.
  *
- * The log throws a TypeError for fields that JSON cannot write.
- *
- * @param clock Milliseconds since the epoch, for the time of each line.
- * @defaultValue `format` is `text` on a terminal, `json` elsewhere.
+ * @param format The default is `text` on a terminal and `json` elsewhere.
+ * @param clock Returns milliseconds since the epoch, for the time of each line.
  */
 export function logTo(
   stream: NodeJS.WriteStream,
@@ -160,13 +156,13 @@ export function logTo(
     if (dropped === 0) return;
     const lines = dropped;
     dropped = 0;
-    write('warn', 'log lines were dropped: nobody read them', { lines });
+    write('warn', 'log lines were dropped because they were not read', { lines });
   });
 
   return write;
 }
 
-/** A replacer for `JSON.stringify`, which throws for a bigint. */
+/** A replacer for `JSON.stringify`, which would throw for a bigint. */
 const plain = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
 
 function jsonLine(time: Date, level: string, msg: string, fields: object): string {

@@ -1,7 +1,4 @@
-/**
- * The options of the process: which there are, and their values, or a refusal that names source and
- * rule.
- */
+/** The options of the process: their table, their values, and refusals that name their source. */
 import { loadTls } from '../http/index.js';
 import type { TlsPair } from '../index.js';
 import { readRegularFile } from './files.js';
@@ -13,21 +10,21 @@ export { readPath, type Setting } from './setting-text.js';
 
 /** An option of the process. */
 interface Option {
-  /** The environment variable that sets it too; only an option of a start has one. */
+  /** The environment variable; omitted for an option of a command. */
   readonly variable?: string;
-  /** The word for its value in the help; a switch has none. */
+  /** The placeholder for the value in the help; omitted for a switch. */
   readonly value?: string;
-  /** What it is for, in the help. */
+  /** The description in the help. */
   readonly about: string;
-  /** The value where neither a flag nor the environment sets it, if the help is to name that. */
+  /** The default value that the help shows. */
   readonly fallback?: string;
-  /** Whether the flag may be given more than once. */
+  /** True if the flag is repeatable. */
   readonly isRepeatable?: true;
-  /** What its text is, if any text is possible; omitted if its reader knows an exact form. */
+  /** The kind of free text; omitted if the value has an exact form. */
   readonly holds?: TextKind;
 }
 
-/** Every option by its flag, in the order of the help. The API keys have a variable alone. */
+/** Every option by its flag, in the order of the help. The API keys have only a variable. */
 const options = {
   '--host': {
     variable: 'HOST',
@@ -52,13 +49,13 @@ const options = {
   '--seed': {
     variable: 'PETSTORE_SEED',
     value: 'FILE',
-    about: 'animals of JSON Lines that an empty storage begins with',
+    about: 'JSON Lines with the pets of an empty storage',
     holds: 'path',
   },
   '--clock': {
     variable: 'PETSTORE_CLOCK',
     value: 'TIME',
-    about: 'the time at which the clock starts; with memory: alone',
+    about: 'time at which the clock starts; only with memory:',
   },
 
   PETSTORE_API_KEYS: {
@@ -69,21 +66,21 @@ const options = {
   '--keys-file': {
     variable: 'PETSTORE_KEYS_FILE',
     value: 'FILE',
-    about: 'made by `keys add`; data/keys.json where it exists',
+    about: 'made by `keys add`; data/keys.json if it exists',
     holds: 'path',
   },
 
   '--plugin': {
     variable: 'PETSTORE_PLUGINS',
     value: 'PLUGIN',
-    about: 'see below; may be repeated; in the variable, commas',
+    about: 'plugin to load, repeatable; see below',
     isRepeatable: true,
     holds: 'path',
   },
   '--cors-origin': {
     variable: 'PETSTORE_CORS_ORIGINS',
     value: 'ORIGIN',
-    about: 'an origin whose pages may call; may be repeated too',
+    about: 'origin whose pages may call the API, repeatable',
     isRepeatable: true,
     holds: 'text',
   },
@@ -103,93 +100,93 @@ const options = {
   '--keep-alive': {
     variable: 'PETSTORE_KEEP_ALIVE',
     value: 'SECONDS',
-    about: 'close a connection that is idle for so long',
+    about: 'close a connection after it was idle for SECONDS',
     fallback: '72',
   },
 
   '--base-url': {
     variable: 'PETSTORE_BASE_URL',
     value: 'URL',
-    about: 'production address, for OpenAPI; links begin with its path',
+    about: 'public base URL; its path prefixes links',
     holds: 'text',
   },
   '--staging-base-url': {
     variable: 'PETSTORE_STAGING_BASE_URL',
     value: 'URL',
-    about: 'staging address, for OpenAPI alone',
+    about: 'public base URL in staging, for OpenAPI',
     holds: 'text',
   },
 
   '--tls-cert': {
     variable: 'PETSTORE_TLS_CERT',
     value: 'FILE',
-    about: 'certificate chain in PEM; with its key it serves HTTPS',
+    about: 'certificate chain in PEM, to serve HTTPS',
     holds: 'path',
   },
   '--tls-key': {
     variable: 'PETSTORE_TLS_KEY',
     value: 'FILE',
-    about: 'its private key in PEM',
+    about: 'private key of the certificate in PEM',
     holds: 'path',
   },
 
   '--log': {
     variable: 'PETSTORE_LOG',
     value: 'LEVEL',
-    about: 'silent, info, or requests, as with --dev',
+    about: 'silent, info or requests',
     fallback: 'info',
   },
   '--log-format': {
     variable: 'PETSTORE_LOG_FORMAT',
     value: 'FORMAT',
-    about: 'text, as on a terminal, or json, as elsewhere',
+    about: 'text (default on a terminal) or json',
   },
 
-  '--dev': { about: 'make data/dev-key and tables once; a curl line to try, and docs' },
+  '--dev': { about: 'try it out: make data/dev-key, print a curl command, serve /docs' },
 
   '--expires': {
     value: 'TIME',
-    about: 'with `keys add`: how long it lives, such as 90d, 12h, 30m, 60s',
+    about: 'with `keys add`: lifetime, such as 90d, 12h, 30m, 60s',
   },
   '--after': {
     value: 'LINE',
-    about: 'with `import`: leave out the lines up to this one',
+    about: 'with `import`: skip the lines up to this one',
     fallback: '0',
   },
   '--salvage': {
     value: 'OUT',
-    about: 'with `check`: save what is sound in a new file, list the rest',
+    about: 'with `check`: save what is sound to a new file',
     holds: 'path',
   },
   '--from': {
     value: 'STORAGE',
-    about: 'with `copy`: the storage that is copied',
+    about: 'with `copy`: storage to copy from',
     holds: 'storage',
   },
   '--to': {
     value: 'STORAGE',
-    about: 'with `copy`: the storage that gets what it lacks',
+    about: 'with `copy`: storage to copy to',
     holds: 'storage',
   },
 
-  '--key': { value: 'KEY', about: 'with `verify`: an API key that the server takes', holds: 'key' },
+  '--key': { value: 'KEY', about: 'with `verify`: API key of the server', holds: 'key' },
   '--level': {
     value: 'LEVEL',
-    about: 'with `verify`: specification, http, or full',
+    about: 'with `verify`: specification, http or full',
     fallback: 'full',
   },
-  '--slow': { about: 'with `verify`: try what takes half a minute too' },
+  '--slow': { about: 'with `verify`: also try the deadlines (half a minute)' },
   '--format': {
     value: 'FORMAT',
-    about: 'with `verify`: text, or json for programs',
+    about: 'with `verify`: text or json',
     fallback: 'text',
   },
 
-  '--help': { about: 'print this, as -h and `help` do' },
-  '--version': { about: 'print the version, as -v does' },
+  '--help': { about: 'print this help; also -h' },
+  '--version': { about: 'print the version; also -v' },
 } as const satisfies Readonly<Record<string, Option>>;
 
-/** The name of an option: its flag, or its variable where it has no flag. */
+/** The name of an option: its flag, or its variable if it has no flag. */
 export type OptionName = keyof typeof options;
 
 const isOption = (text: string): text is OptionName => Object.hasOwn(options, text);
@@ -215,17 +212,17 @@ export function optionsHelp(some: readonly OptionName[] = names): readonly strin
   });
 }
 
-/** The settings of this process: a flag beats the environment, which beats the default. */
+/** The settings of this process. A flag overrides the environment, which overrides the default. */
 export class Settings {
-  /** The words of the command line that are no flags and no values of flags. */
+  /** The words of the command line that are neither flags nor their values. */
   readonly operands: string[] = [];
   readonly #given = new Map<OptionName, readonly string[]>();
 
   /**
-   * Reads a command line: `--flag value` or `--flag=value`, and operands anywhere between them.
-   * Behind `--` all are operands.
+   * Parses a command line: `--flag value` or `--flag=value`, with operands anywhere between them.
+   * After `--` all words are operands.
    *
-   * @throws Refusal for an unknown flag, and for one whose value is missing or too much
+   * @throws Refusal if a flag is unknown, lacks its value, or has a value that it does not take
    */
   constructor(words: string[]) {
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
@@ -235,7 +232,7 @@ export class Settings {
     }
   }
 
-  /** Reads one flag, and takes its value from the rest of the words where none is joined to it. */
+  /** Parses a flag, and takes its value from the next word unless it is `--flag=value`. */
   #readFlag(word: string, rest: string[]): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     const name = isOption(flag) ? flag : shortNames[flag];
@@ -255,28 +252,28 @@ export class Settings {
     this.#given.set(name, [...(before ?? []), value]);
   }
 
-  /** @throws Refusal for a flag that is not among those that the command knows. */
+  /** @throws Refusal if a flag is not an option of the command */
   refuseOthers(known: readonly OptionName[], command: string): void {
     const other = [...this.#given.keys()].find((name) => !known.includes(name));
     if (other !== undefined) refuse(`flag ${other} is not for ${command}; leave it out`);
   }
 
   /**
-   * Returns what set the option; undefined if neither a flag nor the environment does.
+   * Returns the setting of an option; undefined if neither a flag nor the environment sets it.
    *
-   * @throws Refusal for a text with a stray character
+   * @throws Refusal if the text has a stray character
    */
   find(name: OptionName): Setting | undefined {
     const setting = this.#find(name);
     return setting && checkedSetting(name, setting);
   }
 
-  /** Returns what set the option, or its default. @throws Refusal as `find` */
+  /** Returns the setting of an option, or its default. @throws Refusal as `find` */
   get(name: OptionName, fallback = optionOf(name).fallback ?? ''): Setting {
     return this.find(name) ?? { text: fallback, from: name };
   }
 
-  /** Returns all values of a flag that was repeated, or of a variable with commas. */
+  /** Returns all values of a repeatable flag, or of its comma-separated variable. */
   list(name: OptionName): readonly Setting[] {
     const { text, from } = this.#find(name) ?? { text: '', from: name };
     const withoutBlanks = (each: string) => each.replace(/^ +| +$/g, '');
@@ -296,7 +293,7 @@ export class Settings {
 
     const { variable = '' } = optionOf(name);
     const text = process.env[variable];
-    // An empty variable counts as unset: an environment file cannot unset one.
+    // An empty variable counts as unset, because an environment file cannot unset a variable.
     return text ? { text, from: variable } : undefined;
   }
 }
@@ -306,13 +303,10 @@ function checkedSetting(name: OptionName, setting: Setting): Setting {
   return holds === undefined ? setting : checkText(setting, holds);
 }
 
-/** What the module of a command exports as `run`; operands are what follows the command's name. */
+/** The function `run` of a command's module; `operands` follow the name of the command. */
 export type Run = (settings: Settings, operands: readonly string[]) => Promise<void>;
 
-/**
- * Returns the end of a message about an unknown word. It names the known words that share the
- * longest beginning with it.
- */
+/** Returns the hint of a message about an unknown word: the known words with the longest prefix. */
 export function suggestion(word: string, known: readonly string[]): string {
   const sharedLength = (other: string) => {
     let length = 0;
@@ -327,9 +321,9 @@ export function suggestion(word: string, known: readonly string[]): string {
 }
 
 /**
- * Returns what `parse` makes of the text of a setting.
+ * Parses the text of a setting.
  *
- * @throws Refusal with the rule, if `parse` returns undefined
+ * @throws Refusal with the rule if `parse` returns undefined
  */
 export function read<T>(
   { text, from, isSecret = false }: Setting,
@@ -342,8 +336,7 @@ export function read<T>(
 }
 
 /**
- * Returns the whole number of a setting, which consists of decimal digits alone: no sign, exponent
- * or leading zero.
+ * Parses a whole number in decimal digits, without sign, exponent or leading zeros.
  *
  * @throws Refusal
  */
@@ -365,18 +358,18 @@ export function readWord<Word extends string>(setting: Setting, words: readonly 
   return read(setting, (text) => words.find((word) => word === text), `one of ${words.join(', ')}`);
 }
 
-/** A date, or a time with its zone, in milliseconds since the epoch; NaN for any other text. */
+/** Parses a date, or a time with its zone, to milliseconds since the epoch; NaN if not valid. */
 export function timeOf(text: string): number {
   const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
   const day = text.slice(0, 10);
 
-  // `Date` reads 31 February as 3 March.
+  // `Date` takes 31 February for 3 March.
   const isOfCalendar = form.test(text) && new Date(day).getUTCDate() === Number(day.slice(8));
   return isOfCalendar ? Date.parse(text) : NaN;
 }
 
 /**
- * A duration such as `90d`, in milliseconds.
+ * Parses a duration such as `90d` to milliseconds.
  *
  * @throws Refusal
  */
@@ -396,11 +389,11 @@ export function readDuration(setting: Setting): number {
   return read(setting, parse, 'a time such as 90d, 12h, 30m or 60s, of at most six digits');
 }
 
-/** The longest file of a certificate or a key, in bytes. A chain is a hundredth of that. */
+/** The longest PEM file in bytes, about a hundred times a usual chain. */
 const maxPemBytes = 2 ** 20;
 
 /**
- * The certificate and the key of `--tls-cert` and `--tls-key`; undefined where neither is named.
+ * Reads the files of `--tls-cert` and `--tls-key`; returns undefined if neither is set.
  *
  * @throws Refusal
  */

@@ -275,7 +275,7 @@ describe('the log', { concurrency: 4 }, () => {
       }
       server.child.stdout?.resume();
       const { level, lines: dropped } = await server.said(
-        'log lines were dropped: nobody read them',
+        'log lines were dropped because they were not read',
       );
       const numbers = (): unknown[] =>
         server.log.filter(({ msg }) => msg === 'flood').map(({ number }) => number);

@@ -159,7 +159,7 @@ describe('the text of a setting', { concurrency: 4 }, () => {
       assertRefused(
         await gone.ended,
         2,
-        /^the working folder cannot be used .*; run it in another/,
+        /^the working folder cannot be used .*; run the command in another folder/,
       );
     },
   );
