@@ -278,7 +278,9 @@ interface FileReport {
     readonly tornBytes: number;
 }
 
-type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk' | 'mend'>;
+interface FileStorageOptions extends JournalOptions {
+    readonly mend?: string;
+}
 
 type FilterName = {
     [Name in keyof Fields]: Fields[Name] extends FilterableType<unknown> ? Name : never;
@@ -317,7 +319,7 @@ interface JournalOptions {
     readonly log?: Log;
     readonly clock?: () => number;
     readonly disk?: Disk;
-    readonly mend?: string;
+    readonly hint?: string;
 }
 
 class JsonNumber {
@@ -346,6 +348,11 @@ interface LeftOutLine {
 }
 
 type Level = (typeof levels)[number];
+
+interface LinePosition {
+    readonly line: number;
+    readonly byte: number;
+}
 
 interface ListParameter<Value> {
     readonly name: string;
@@ -550,11 +557,6 @@ class Pieces {
     toString(): ByteString;
 }
 
-interface Place {
-    readonly line: number;
-    readonly byte: number;
-}
-
 type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
 interface PluginHost {
@@ -605,7 +607,7 @@ interface PostgresStorageOptions {
     readonly isSource?: boolean;
 }
 
-interface Problem extends Place {
+interface Problem extends LinePosition {
     readonly what: string;
 }
 
@@ -935,12 +937,12 @@ function metricsPlugin({ registry: given }?: MetricsOptions): Plugin;
 function migratePostgres(database: string | PostgresPool): Promise<Migration>;
 
 const nodeDisk: Readonly<{
+    lockFlags: number;
+    lock: (descriptor: number, path: string) => Promise<void>;
     write: (descriptor: number, bytes: Uint8Array) => Promise<number>;
     datasync: typeof fs.fdatasync.__promisify__;
     append: (descriptor: number, bytes: Uint8Array) => Promise<number>;
     appendFlags: number;
-    lockFlags: number;
-    lock: (descriptor: number, path: string) => Promise<void>;
     open: (path: string, flags: number, mode: number) => Promise<number>;
     close: typeof fs.close.__promisify__;
     read: (descriptor: number, into: Uint8Array, position: number) => Promise<number>;

@@ -63,25 +63,25 @@ export async function readStorage({ text, from }: Setting): Promise<NamedStorage
 
 function fileOf(text: string): NamedStorage {
   const path = text.slice('file:'.length);
-  const mend = `see \`${program} check ${path}\``;
+  const hint = `see \`${program} check ${path}\``;
 
   return {
     text,
     place: existsSync(path) ? realpathSync(path) : '',
 
-    open: (_use, log) => fileStorage(path, { log, mend }),
+    open: (_use, log) => fileStorage(path, { log, hint }),
 
     openImport: async (source, log) => {
       let openingLog: Log | undefined = log;
       const openLog: Log = (...line) => openingLog?.(...line);
-      const target = await fileImport(path, source, { log: openLog, mend });
+      const target = await fileImport(path, source, { log: openLog, hint });
       // Once the target is open, the import itself says why it failed.
       openingLog = undefined;
       return target;
     },
 
     seed: async (drafts, source, log) => {
-      const target = await fileImport(path, source, { log, mend });
+      const target = await fileImport(path, source, { log, hint });
       try {
         if (target.isEmpty) await target.add(drafts);
       } finally {
@@ -116,8 +116,8 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
 
   const refuseMissing = (error: unknown): never => {
     if (!(error instanceof postgres.MissingTables)) throw error;
-    const mend = `make them with \`${program} migrate --storage URL\``;
-    refuse(`${from} ${text} has no tables of this petstore; ${mend}`);
+    const hint = `make them with \`${program} migrate --storage URL\``;
+    refuse(`${from} ${text} has no tables of this petstore; ${hint}`);
   };
 
   const open: NamedStorage['open'] = async (use, log) => {

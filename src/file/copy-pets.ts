@@ -1,46 +1,38 @@
-/**
- * Copies animals, and what plugins keep, from any storage to any other, ids kept: compares, adds,
- * and reads again.
- */
+/** Copies pets or a plugin's records from any storage to any other, with their ids. */
 import { createHash } from 'node:crypto';
-import { readdir, stat } from 'node:fs/promises';
-import { basename, dirname, resolve } from 'node:path';
-import { isRecordName, jsonStoreOf, parsePet } from '../engine/index.js';
+import { jsonStoreOf } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
-import { firstLineIn, nodeDisk, wholeLines } from '../journal/index.js';
-import { int64Max, parseJson } from '../json.js';
-import type { Log } from '../log.js';
+import { int64Max } from '../json.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
-import { withFileToRead } from './check-file.js';
 import { anyRecords, idOfText } from './record-lines.js';
 
-/** A storage that can be copied to. It is open in one way at a time. */
+/** A storage to copy to. It is opened in one way at a time. */
 export interface CopyTarget {
-  /** Opens it to be compared. */
+  /** Opens the storage to compare it. */
   readonly open: () => Promise<PetStorage>;
-  /** Opens its animals, or the records of a name, to be added to. */
+  /** Opens its pets, or a plugin's records by their name, to add to them. */
   readonly openTarget: (records?: string) => Promise<TextTarget>;
 }
 
-/** Is told how many animals, or records, a step has come to. */
+/** Called with the number of pets or records that a step has done so far. */
 export type CopyProgress = (what: 'comparing' | 'copying' | 'checking', count: number) => void;
 
-/** What was copied. */
+/** The result of a copy. */
 export interface CopyReport {
-  /** How many animals, or records, both storages have now. */
+  /** The number of pets or records that both storages have now. */
   readonly count: number;
-  /** How many of them the other one had before. */
+  /** The number of these that the target had before. */
   readonly present: number;
-  /** The SHA-256 of all their texts, a newline behind each, in hexadecimal digits. */
+  /** The SHA-256 of all texts, each with a newline, in hexadecimal digits. */
   readonly sha256: string;
 }
 
 /**
- * Copies what `to` lacks of the animals of `from`, also after it was cut off. Nobody else may add
- * to `to` meanwhile; what is added to `from` may be left out. Idempotency keys are not copied.
- * @throws PetstoreError `storage_unusable` where `to` holds an animal that `from` has not,
- * `storage_damaged` where in the end they differ, and whatever opening, reading and writing them
- * throws.
+ * Copies the pets of `from` that `to` lacks, and then compares both. An interrupted copy can be
+ * continued. No other process may add to `to` meanwhile; what is added to `from` meanwhile may be
+ * left out. Idempotency keys are not copied.
+ * @throws PetstoreError `storage_unusable` if `to` has a pet that `from` does not have
+ * @throws PetstoreError `storage_damaged` if both differ in the end
  */
 export function copyPets(
   from: PetStorage,
@@ -50,7 +42,11 @@ export function copyPets(
   return copyRecords(undefined, from, to, progress);
 }
 
-/** The same for the records of a name, which `from` hands out once. */
+/**
+ * Copies a plugin's records as `copyPets` does, or the pets if `name` is undefined. Opens the
+ * records of `from`, which is possible once.
+ * @throws PetstoreError as `copyPets`
+ */
 export async function copyRecords(
   name: string | undefined,
   from: PetStorage,
@@ -69,16 +65,16 @@ export async function copyRecords(
   };
 
   const source = await textsIn(from, name);
-  // Before `to` is made, for `from` may not be readable.
+  // Reads one text before `to` is created, because `from` may not be readable.
   await source.list({ limit: 1 });
 
-  // What is there already must be how the source begins.
+  // What the target has must equal the beginning of the source.
   const present = await sumOfTarget('comparing');
   const sum = new Sum();
   for await (const page of pagesOf(source, 0n, present.lastId)) sum.add(page);
   if (sum.sha256 !== present.sha256) {
-    const what = `${name ?? 'animals'} that are not those to be copied; copy to an empty storage`;
-    throw new PetstoreError('storage_unusable', `the storage to copy to holds ${what}`);
+    const what = `other ${name ?? 'pets'} than the source; copy to an empty storage`;
+    throw new PetstoreError('storage_unusable', `the storage to copy to has ${what}`);
   }
 
   const target = await to.openTarget(name);
@@ -95,31 +91,35 @@ export async function copyRecords(
   const { count, sha256 } = sum;
   if (copied.sha256 === sha256) return { count, present: present.count, sha256 };
 
-  const both = `${copied.count} of SHA-256 ${copied.sha256}, where ${count} of ${sha256} were read`;
-  throw new PetstoreError('storage_damaged', `the copy is not the same: ${both}`);
+  const source256 = `the source has ${count} with SHA-256 ${sha256}`;
+  const copy256 = `the copy has ${copied.count} with SHA-256 ${copied.sha256}`;
+  throw new PetstoreError('storage_damaged', `the copy differs: ${source256}, ${copy256}`);
 }
 
 type Listed = Pick<Texts<never>, 'list'>;
 
-/** The animals of a storage, or its records of a name. @throws PetstoreError `storage_unusable` */
+/**
+ * Returns the pets of a storage, or a plugin's records by their name.
+ * @throws PetstoreError `storage_unusable` if the storage does not keep records
+ */
 async function textsIn(storage: PetStorage, name: string | undefined): Promise<Listed> {
   if (name === undefined) return jsonStoreOf(storage);
 
   const records = storage.records?.(name, anyRecords);
   if (!records)
-    throw new PetstoreError('storage_unusable', 'this storage keeps nothing but animals');
+    throw new PetstoreError('storage_unusable', 'this storage keeps only pets, no records');
 
   await records.opened;
   return records;
 }
 
-/** What of two storages must be equal: how many texts they have, and the SHA-256 of those. */
+/** The number and the SHA-256 of texts, by which two storages are compared. */
 class Sum {
   count = 0;
   lastId = 0n;
   readonly #hash = createHash('sha256');
 
-  /** Adds texts; answers how many there are by now. */
+  /** Adds texts and returns the new count. */
   add(texts: readonly StoredText[]): number {
     for (const { json } of texts) this.#hash.update(`${json}\n`, 'latin1');
     this.lastId = texts.at(-1)?.id ?? this.lastId;
@@ -131,17 +131,17 @@ class Sum {
   }
 }
 
-/** How many texts, and about how many bytes of them, share a commit. */
+/** The greatest number of texts in a commit, and about the greatest number of their bytes. */
 const pageSize = 500;
 const pageBytes = 4 * 2 ** 20;
 
-/** All texts of ids above one and up to another, a page at a time. */
+/** Reads all texts with an id above `above` and up to `upTo`, page by page. */
 async function* pagesOf(
   texts: Listed,
   above = 0n,
   upTo = int64Max,
 ): AsyncGenerator<readonly StoredText[]> {
-  // How long the texts are is known only once there is a page of them.
+  // Begins with a small page, because the length of the texts is unknown.
   let limit = 16;
   for (let after: bigint | undefined = above; after !== undefined && after < upTo; ) {
     const page: TextPage = await texts.list({ limit, after });
@@ -155,62 +155,5 @@ async function* pagesOf(
       .filter(({ id }) => id <= upTo);
     if (found.length > 0) yield found;
     after = page.next;
-  }
-}
-
-/**
- * The names under which plugins keep records beside a file, in `FILE.NAME`. A file whose first line
- * is no record, or is an animal, as in a copy of the storage file, is not among them: `log` is told
- * of it.
- */
-export async function fileRecordNames(
-  path: string,
-  log: Log = () => undefined,
-): Promise<readonly string[]> {
-  const folder = dirname(resolve(path));
-  const prefix = `${basename(path)}.`;
-  const names: string[] = [];
-  for (const base of (await readdir(folder)).sort()) {
-    const name = base.slice(prefix.length);
-    if (!base.startsWith(prefix) || !isRecordName(name)) continue;
-
-    const file = `${folder}/${base}`;
-    const line = await firstLineOf(file);
-    if (line === undefined) continue;
-
-    // The file may be damaged, which the copying will tell.
-    if (/^\s*\{.*"id"\s*:/.test(line) && !isAnimal(line)) names.push(name);
-    else {
-      const message = 'a file beside the storage file is not taken for the records of a plugin';
-      log('warn', message, { file });
-    }
-  }
-  return names;
-}
-
-/** The first line of a file that is neither blank nor of the journal's own. */
-async function firstLineOf(path: string): Promise<string | undefined> {
-  const facts = await stat(path).catch(() => undefined);
-  if (!facts?.isFile()) return undefined;
-
-  return withFileToRead(path, async (descriptor) => {
-    for await (const { text, at } of wholeLines(nodeDisk, descriptor, facts)) {
-      const line = text
-        .slice(firstLineIn(text, at))
-        .split('\n')
-        .find((each) => !/^(\{"(commit|idempotency|import)":|\s*$)/.test(each));
-      if (line !== undefined) return line;
-    }
-    return undefined;
-  });
-}
-
-/** Whether a line has an animal's members and no more. */
-function isAnimal(line: string): boolean {
-  try {
-    const value = parseJson(line);
-    return value instanceof Map && value.size === Object.keys(parsePet(line)).length;
-  } catch {
-    return false;
   }
 }

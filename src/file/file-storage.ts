@@ -1,4 +1,4 @@
-/** File storage: pets in one file, and the records of plugins in files beside it. */
+/** File storage: pets in a file of JSON Lines, and plugins' records in files beside it. */
 import { resolve } from 'node:path';
 import {
   Catalogue,
@@ -6,8 +6,6 @@ import {
   commitWatchers,
   groupCommit,
   IdempotencyKeys,
-  importedStart,
-  petJson,
   toPetStorage,
   toPetTexts,
   RecordNames,
@@ -19,37 +17,31 @@ import {
   type RecordStore,
 } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
-import {
-  idempotencyLine,
-  importLine,
-  openJournal,
-  type JournalOptions,
-  type OnCommit,
-} from '../journal/index.js';
+import { idempotencyLine, openJournal, type JournalOptions } from '../journal/index.js';
 import { int64Max } from '../json.js';
 import { checkedClock, checkNames, machineClock, steadyClock } from '../options.js';
-import type { PetDraft } from '../pet.js';
-import type { ImportSource, ImportTarget, PetStorage, StoredText, TextTarget } from '../storage.js';
-import { anyRecords, petLines, recordLines } from './record-lines.js';
-
-/** What a file storage may be given. */
-export type FileStorageOptions = Pick<JournalOptions, 'log' | 'clock' | 'disk' | 'mend'>;
+import type { PetStorage, StoredText } from '../storage.js';
+import { fileOptionNames, toJournalOptions, type FileStorageOptions } from './file-options.js';
+import { petLines, recordLines } from './record-lines.js';
 
 /**
- * Opens a file of JSON Lines, which is made where it is missing (F8), for this process alone. The
- * records of plugins are in files beside it, `PATH.NAME`.
- * @throws PetstoreError `storage_unusable` (F7), `storage_in_use` (F4) or `storage_damaged` (F3),
- * whose message is one line.
+ * Opens a file of JSON Lines, or creates it (F8), and locks it for this storage. Records of plugins
+ * are in files beside it, `PATH.NAME`. The message of each error is one line.
+ * @throws TypeError if an option is unknown
+ * @throws PetstoreError `storage_in_use` if the file is open already (F4)
+ * @throws PetstoreError `storage_damaged` if no crash explains a bad line (F3)
+ * @throws PetstoreError `storage_unusable` if the file cannot be opened, read or written (F7)
  */
 export async function fileStorage(
   path: string,
   options: FileStorageOptions = {},
 ): Promise<PetStorage> {
-  checkNames('option of fileStorage', options, { log: true, clock: true, disk: true, mend: true });
+  checkNames('option of fileStorage', options, fileOptionNames);
+  const journalOptions = toJournalOptions(options);
 
   const petsPath = resolve(path);
-  const pets = await openFileRecords(petsPath, options, petLines);
-  const beside: ReturnType<typeof openFileRecords>[] = [];
+  const pets = await openFileRecords(petsPath, journalOptions, petLines);
+  const plugins: ReturnType<typeof openFileRecords>[] = [];
   const names = new RecordNames();
   let closing: Promise<unknown> | undefined;
 
@@ -63,23 +55,23 @@ export async function fileStorage(
       return pets.commits.waiting;
     },
     onCommit: pets.onCommit,
-    // Time in which no server ran does not count: nobody knows how long it was (C73).
+    // Goes on from the last use of a key: the time since then is unknown, and does not count (C73).
     keyClock: steadyClock(pets.keys.lastAt ?? checkedClock(options.clock ?? machineClock)()),
     records: (name, kind) =>
       recordsWhenOpen(kind, async () => {
         names.take(name);
         if (closing) throw closedError();
 
-        const own = { ...options, mend: 'put a copy from before in its place' };
+        const own = { ...journalOptions, hint: 'restore this file from a backup' };
         const opening = openFileRecords(`${petsPath}.${name}`, own, recordLines(kind));
-        // A name that was refused is not among these, or the storage would never be ready.
-        beside.push(opening);
+        // After the checks, because a name that was refused must not keep the storage from ready.
+        plugins.push(opening);
         return (await opening).store;
       }),
     ready: async () => {
       await pets.ready();
-      const others = await Promise.all(beside).catch((cause: unknown) => {
-        throw new PetstoreError('unavailable', 'What is kept beside the animals is not open.', {
+      const others = await Promise.all(plugins).catch((cause: unknown) => {
+        throw new PetstoreError('unavailable', 'The records of a plugin are not open.', {
           cause,
         });
       });
@@ -88,7 +80,7 @@ export async function fileStorage(
     close: async () => {
       closing ??= Promise.all([
         pets.close(),
-        ...beside.map(async (opening) => (await opening.catch(() => undefined))?.close()),
+        ...plugins.map(async (opening) => (await opening.catch(() => undefined))?.close()),
       ]);
       await closing;
     },
@@ -96,87 +88,17 @@ export async function fileStorage(
 }
 
 /**
- * Opens a storage's file, or that of the records of a name, to add what has ids already.
- * @throws as `fileStorage`
+ * Checks that `count` ids are left. A file that a person has written may have the greatest id.
+ * @throws PetstoreError `unavailable` if there are fewer
  */
-export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
-  const isPets = records === undefined;
-  const ownPath = isPets ? resolve(path) : `${resolve(path)}.${records}`;
-  let lastId = 0n;
-  const accept = (isPets ? petLines : recordLines(anyRecords))((id) => (lastId = id));
-  const { append, close } = await openJournal(ownPath, {}, accept);
-
-  return {
-    adopt: async (texts) => {
-      for (const { id } of texts) {
-        if (id <= lastId)
-          throw new PetstoreError(
-            'storage_unusable',
-            `${ownPath} has an id of ${lastId}, which ${id} cannot follow`,
-          );
-
-        lastId = id;
-      }
-
-      await append(texts.map(({ json }) => json));
-    },
-    close,
-  };
-}
-
-/** An import into a file. */
-export interface FileImport extends ImportTarget {
-  /** Whether the file held no animal as it was opened. */
-  readonly isEmpty: boolean;
-}
-
-/**
- * Opens a storage's file to import one source, told by its SHA-256 in lowercase hexadecimal digits
- * or by more: each batch and the place behind it are one commit (F11).
- * @throws as `fileStorage`
- */
-export async function fileImport(
-  path: string,
-  source: string | ImportSource,
-  options: FileStorageOptions = {},
-): Promise<FileImport> {
-  let lastId = 0n;
-  const places = new Map<string, number>();
-  const takePlace: OnCommit = (imported) => {
-    if (imported) places.set(imported.source, imported.place);
-  };
-
-  const takeId = petLines((id) => (lastId = id));
-  const { append, close } = await openJournal(resolve(path), options, takeId, takePlace);
-
-  const whole = typeof source === 'string' ? { digest: source } : source;
-  const start = importedStart(whole, places);
-  let place = start;
-
-  async function add(drafts: readonly PetDraft[], startDigest?: string): Promise<number> {
-    checkIdsLeft(lastId, drafts.length);
-
-    let id = lastId;
-    const lines = drafts.map((draft) => petJson(++id, draft));
-    const next = { source: startDigest ?? whole.digest, place: place + drafts.length };
-    await append([importLine(next), ...lines]);
-
-    lastId = id;
-    return (place = next.place);
-  }
-
-  return { start, add, close, isEmpty: lastId === 0n };
-}
-
-/** A file written by hand may hold the last id. @throws PetstoreError `unavailable` */
-function checkIdsLeft(lastId: bigint, count: number): void {
+export function checkIdsLeft(lastId: bigint, count: number): void {
   if (int64Max - lastId < BigInt(count))
     throw new PetstoreError('unavailable', 'There are no ids left.');
 }
 
-const noAnswer = 'The disk does not answer.';
+const diskHangs = 'The disk does not respond.';
 
-/** Opens a file of animals, or of a plugin's records. @throws as `openJournal` */
+/** Opens a file of pets or of a plugin's records. @throws PetstoreError as `openJournal` */
 async function openFileRecords(
   path: string,
   options: JournalOptions,
@@ -216,18 +138,18 @@ async function openFileRecords(
   const commits = groupCommit<KeyedRecord<KnownUse>, StoredText>({
     commit: (batch) =>
       commit(batch).catch((error: unknown) => {
-        // This may be long after the clients were answered, where the commit has hung.
+        // If the commit hung, the requests failed long before.
         for (const record of batch) abandon(record);
         throw error;
       }),
     abandoned: abandon,
     bytesOf: ({ jsonAfterId, keyUse }) => jsonAfterId.length + (keyUse ? 640 : 128),
-    hung: noAnswer,
+    hung: diskHangs,
   });
 
   /**
-   * Keeps a batch in the file, and then in memory, where readers see it (F1). It gets its ids only
-   * here: a batch that fails leaves no gap.
+   * Appends a batch to the file, and then adds it to the catalogue, where readers see it (F1). The
+   * records get their ids here, so that a failed batch leaves no gap.
    */
   async function commit(batch: readonly KeyedRecord<KnownUse>[]) {
     checkIdsLeft(catalogue.lastId, batch.length);
@@ -236,8 +158,8 @@ async function openFileRecords(
     const lines: string[] = [];
     const records = batch.map(({ indexed, jsonAfterId, keyUse }) => {
       const json = withId(++id, jsonAfterId);
-      // In this order a torn write leaves no animal without its idempotency record. A record
-      // without its animal is cut off.
+      // In this order, a torn write leaves no pet without its idempotency record. An idempotency
+      // record without its pet is cut off at the next start.
       if (keyUse) lines.push(idempotencyLine(keyUse));
       lines.push(json);
       return { stored: { id, json }, indexed, keyUse };
@@ -261,7 +183,7 @@ async function openFileRecords(
     store,
     ready: async () => {
       opened();
-      if (commits.hung) throw new PetstoreError('unavailable', noAnswer);
+      if (commits.hung) throw new PetstoreError('unavailable', diskHangs);
       checkIdsLeft(catalogue.lastId, 1);
       await journal.checkReady();
     },

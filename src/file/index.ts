@@ -1,25 +1,15 @@
-/** The file storage: opening, checking, salvaging, copying. */
-export {
-  checkFile,
-  salvageFile,
-  type FileReport,
-  type LeftOutLine,
-  type SalvageReport,
-} from './check-file.js';
+/** File storage, and what commands do with storage files. */
+export { checkFile, type FileReport } from './check-file.js';
 export {
   copyPets,
   copyRecords,
-  fileRecordNames,
   type CopyProgress,
   type CopyReport,
   type CopyTarget,
 } from './copy-pets.js';
-// For tests.
+export type { FileStorageOptions } from './file-options.js';
+export { fileStorage } from './file-storage.js';
+export { fileImport, fileTarget, type FileImport } from './file-target.js';
 export { petLines } from './record-lines.js';
-export {
-  fileImport,
-  fileStorage,
-  fileTarget,
-  type FileImport,
-  type FileStorageOptions,
-} from './file-storage.js';
+export { fileRecordNames } from './file-record-names.js';
+export { salvageFile, type LeftOutLine, type SalvageReport } from './salvage.js';

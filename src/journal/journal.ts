@@ -1,8 +1,4 @@
-/**
- * A journal: a file of lines that last. Opening replays it and cuts off what a crash tore (F2);
- * appending syncs each batch (F1), and fails while the disk is full (F5) or once the file is not to
- * be trusted (F6).
- */
+/** Opens a journal and appends to it. */
 import { constants } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -11,56 +7,46 @@ import { closedError } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
 import { checkedClock, machineClock } from '../options.js';
-import {
-  createFile,
-  errnoOf,
-  inUse,
-  isHeldElsewhere,
-  makeFolders,
-  nodeDisk,
-  syncFolder,
-  transferAll,
-  unless,
-  unusable,
-  type Disk,
-} from './disk.js';
+import { createFile, makeFolders, nodeDisk, syncFolder, transferAll, type Disk } from './disk.js';
+import { errnoOf, ignore, inUseError, unusableError } from './disk-errors.js';
+import { isHeldElsewhere } from './file-lock.js';
 import { batchBytes, type AcceptLine } from './lines.js';
 import { replay, type OnCommit, type Replayed } from './replay.js';
 
-/** How to open a journal. */
+/** The options of {@link openJournal}. */
 export interface JournalOptions {
-  /** Hears of a torn tail and of changes of state. @defaultValue nobody */
+  /** Gets torn tails and changes of state. @defaultValue no log */
   readonly log?: Log;
   /**
-   * Milliseconds since the epoch: names a torn tail's copy, paces the log of a long start.
+   * Returns milliseconds since the epoch, for the names of torn tails and the pace of log lines.
    * @defaultValue `Date.now`
    */
   readonly clock?: () => number;
-  /** The file functions and the lock, for tests of faults. @defaultValue this machine's */
+  /** The disk; tests of faults give another one. @defaultValue the disk of this machine */
   readonly disk?: Disk;
-  /** What to do about damage. @defaultValue the command `check` */
-  readonly mend?: string;
+  /** How to fix a damaged file, for its error message. @defaultValue the command `check` */
+  readonly hint?: string;
 }
 
-/** An open journal. Its methods may be called at any time: each waits for its turn. */
+/** An open journal. Calls of its methods are queued. */
 export interface Journal {
   /**
-   * Writes and syncs byte strings, a line each, and a commit behind them; resolves to how many
-   * milliseconds that took.
-   * @throws PetstoreError `unavailable`
+   * Writes lines, which are byte strings, and a commit record, and syncs the file. Resolves to the
+   * milliseconds that it took.
+   * @throws PetstoreError `unavailable` if the batch is not durable
    */
   append(lines: readonly string[]): Promise<number>;
   /**
-   * Resolves while appending can be expected to succeed: looks at the file too, unless an append is
-   * under way.
-   * @throws PetstoreError `unavailable`
+   * Resolves if the next append is expected to succeed. Checks the file too, unless an append is in
+   * flight.
+   * @throws PetstoreError `unavailable` if the journal is not usable
    */
   checkReady(): Promise<void>;
-  /** Waits for what is under way, and frees the file. Calling it again answers alike. */
+  /** Waits for calls in flight and closes the file. May be called again. */
   close(): Promise<void>;
 }
 
-/** A file that is open and locked, its path and what it was opened with. */
+/** An open, locked file with its options. */
 interface OpenFile extends Required<JournalOptions> {
   readonly path: string;
   readonly descriptor: number;
@@ -69,8 +55,11 @@ interface OpenFile extends Required<JournalOptions> {
 const nothing = () => undefined;
 
 /**
- * Opens a journal, which is made where it is missing (F8), and hands each of its lines to `accept`.
- * @throws PetstoreError `storage_in_use` (F4), `storage_damaged` (F3), `storage_unusable` (F7).
+ * Opens a journal, or creates it (F8), and passes each of its lines to `accept`. A torn tail is cut
+ * off (F2).
+ * @throws PetstoreError `storage_in_use` if another process has opened the file (F4)
+ * @throws PetstoreError `storage_damaged` if no crash explains a bad line (F3)
+ * @throws PetstoreError `storage_unusable` if the file cannot be opened, read or written (F7)
  */
 export async function openJournal(
   path: string,
@@ -78,44 +67,44 @@ export async function openJournal(
   accept: AcceptLine,
   onCommit?: OnCommit,
 ): Promise<Journal> {
-  const { disk = nodeDisk, log = nothing, mend = `see \`petstore check ${path}\`` } = options;
+  const { disk = nodeDisk, log = nothing, hint = `see \`petstore check ${path}\`` } = options;
   const clock = checkedClock(options.clock ?? machineClock);
-  // A clock that is none is the caller's mistake, and no trouble with the file.
+  // Before the file is opened, so that the TypeError of a wrong clock is not an error of the file.
   clock();
 
   let flags = constants.O_RDWR | constants.O_APPEND | disk.appendFlags | disk.lockFlags;
   let descriptor: number | undefined;
   try {
-    if (!(await disk.factsAt(path).catch(unless('ENOENT')))) {
+    if (!(await disk.factsAt(path).catch(ignore('ENOENT')))) {
       await makeFolders(disk, dirname(path));
-      // Not at the end of a link, where another folder than this one would have to be synced.
+      // O_NOFOLLOW, because creating through a symlink would need a sync of the target's folder.
       flags |= constants.O_CREAT | constants.O_NOFOLLOW;
     }
     descriptor = await disk.open(path, flags, 0o600);
     await disk.lock(descriptor, path);
 
-    // At every start: the process that made the file may have died before this.
+    // At every start, because the process that created the file may have died before this.
     await syncFolder(disk, dirname(path));
 
-    const file = { path, descriptor, disk, log, clock, mend };
+    const file = { path, descriptor, disk, log, clock, hint };
     return journalOn(file, await recover(file, accept, onCommit));
   } catch (error) {
     if (descriptor !== undefined) await disk.close(descriptor).catch(nothing);
-    throw isHeldElsewhere(error) ? inUse(path) : unusable(path, error);
+    throw isHeldElsewhere(error) ? inUseError(path) : unusableError(path, error);
   }
 }
 
-/** Replays a file, sets a torn tail aside, commits what has no commit; answers the file's size. */
+/** Replays a file, cuts a torn tail off and commits the last lines. Returns the file's size. */
 async function recover(
   file: OpenFile,
   accept: AcceptLine,
   onCommit: OnCommit | undefined,
 ): Promise<number> {
   const { path, descriptor, disk, log, clock } = file;
-  let toldAt = clock();
+  let loggedAt = clock();
   const found = await replay(disk, descriptor, accept, onCommit, (read, size) => {
-    if (clock() - toldAt < 1_000) return;
-    toldAt = clock();
+    if (clock() - loggedAt < 1_000) return;
+    loggedAt = clock();
     log('info', 'reading the storage file', { file: path, read, size });
   });
 
@@ -124,22 +113,22 @@ async function recover(
   const missing = Buffer.from(found.missingEnd);
   await transferAll(missing, (rest) => disk.write(descriptor, rest));
 
-  // In any case: the process that wrote it may have died before its fdatasync.
+  // Even if nothing was missing: the process that wrote the file may have died before its sync.
   await disk.datasync(descriptor);
   return found.end + missing.length;
 }
 
 /**
- * Copies a torn tail, where there is one, into a file beside, and cuts it off (F2).
- * @throws PetstoreError `storage_damaged` where a problem is none of a crash (F3).
+ * Moves a torn tail, if there is one, to a file of its own (F2).
+ * @throws PetstoreError `storage_damaged` if no crash explains the problem (F3)
  */
 async function cutTornTail(file: OpenFile, { problem, end, tornTail }: Replayed): Promise<void> {
   if (!problem) return;
 
-  const { path, descriptor, disk, log, mend } = file;
+  const { path, descriptor, disk, log, hint } = file;
   const { line, byte, what } = problem;
   if (!tornTail) {
-    const damage = `${path} line ${line}, byte ${byte}: ${what}; nothing was changed: ${mend}`;
+    const damage = `${path} line ${line}, byte ${byte}: ${what}; nothing was changed: ${hint}`;
     throw new PetstoreError('storage_damaged', damage);
   }
 
@@ -151,20 +140,20 @@ async function cutTornTail(file: OpenFile, { problem, end, tornTail }: Replayed)
   log('warn', 'a torn tail was cut off the storage file', fields);
 }
 
-/** Writes a torn tail into a new file beside, and returns the path of that. */
+/** Copies a torn tail to a new file in the same folder, and returns the new path. */
 async function copyTail({ path, disk, clock }: OpenFile, tail: Buffer): Promise<string> {
   const suffix = `.torn-${new Date(clock()).toISOString().replaceAll(':', '-')}`;
-  // This fails where an earlier tail has that name, for it may be the only copy. A start of another
-  // millisecond has another name.
+  // Fails if an earlier tail has that name, because it may be the only copy. The next start has
+  // another name, which contains the millisecond.
   const createAt = async (copy: string) => {
     await createFile(disk, copy, [tail]);
     return copy;
   };
 
-  const copy = await createAt(path + suffix).catch(unless('ENAMETOOLONG'));
+  const copy = await createAt(path + suffix).catch(ignore('ENAMETOOLONG'));
   if (copy !== undefined) return copy;
 
-  // The disk takes a name as long as the file's own.
+  // The disk accepts a name that is as long as the file's.
   const name = Buffer.from(basename(path));
   const start = name.subarray(0, Math.max(0, name.length - suffix.length)).toString();
   // The last character may have been cut in two.
@@ -172,32 +161,35 @@ async function copyTail({ path, disk, clock }: OpenFile, tail: Buffer): Promise<
 }
 
 /**
- * What a journal is at a time. It is `open` at first. An append that fails makes it `full` or
- * `broken`, one that succeeds makes it `open` again; what is broken stays so until it is `closed`.
+ * The state of a journal, `open` at first. A failed append makes it `full` or `broken`. A
+ * successful append makes a full journal `open` again. A broken journal stays so until it is
+ * `closed`.
  */
 type State =
   | { readonly name: 'open' }
-  /** The disk was full (F5). Appends are tried; the timer `probe` tries one of nothing. */
+  /** The disk was full (F5). Appends are tried; the timer `probe` appends an empty batch. */
   | { readonly name: 'full'; readonly failure: PetstoreError; readonly probe: NodeJS.Timeout }
-  /** Nobody can say what the file holds (F6), or it is closed: every append fails by `failure`. */
+  /** The content of the file is unknown (F6), or it is closed. Appends fail with `failure`. */
   | { readonly name: 'broken' | 'closed'; readonly failure: PetstoreError };
 
-/** Errors of a disk that may have room again. */
-const fullDisk = ['ENOSPC', 'EDQUOT', 'EFBIG'];
+/** The errnos of a disk that may have room again later. */
+const fullDiskErrnos = ['ENOSPC', 'EDQUOT', 'EFBIG'];
 
-/** @param end Where the last batch ends that was written and synced. */
+/**
+ * Returns the journal of an open file.
+ * @param end The offset at which the last durable batch ends.
+ */
 function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Journal {
   let state: State = { name: 'open' };
 
-  // How many appends are under way or wait for their turn.
+  // The number of appends that are queued or in flight.
   let appends = 0;
 
-  // Resolves after the last use of the file: a probe and a batch must not write at once.
-  let lastTurn: Promise<unknown> = Promise.resolve();
+  // Resolves after the last queued use of the file. A probe and a batch must not write at once.
+  let queue: Promise<unknown> = Promise.resolve();
 
   let closing: Promise<void> | undefined;
 
-  // Every change of state is one of these, or the closing below.
   function enter(next: State) {
     if (state.name === 'full') clearTimeout(state.probe);
     state = next;
@@ -211,10 +203,11 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
   function becomeFull(cause: unknown): never {
     const fields = { file: path, error: reasonOf(cause) };
     if (state.name !== 'full')
-      log('warn', 'the disk is full: nothing is added until there is room', fields);
+      log('warn', 'the disk is full; adding fails until there is room', fields);
 
     const failure = new PetstoreError('unavailable', 'The disk is full.', { cause });
-    // Readiness comes back by itself so. A probe that fails makes the journal full once more.
+    // An empty batch, so that the journal becomes ready without an insert. If it fails, the
+    // journal is full again, with a new probe.
     const probe = setTimeout(() => void append([]).catch(nothing), 1000).unref();
 
     enter({ name: 'full', failure, probe });
@@ -222,7 +215,7 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
   }
 
   function becomeBroken(cause: unknown): never {
-    const message = 'the storage file is not to be trusted: nothing is added to it until a restart';
+    const message = 'the storage file cannot be trusted; adding fails until a restart';
     log('error', message, { file: path, error: reasonOf(cause) });
 
     const reason = 'The storage file cannot be written any more.';
@@ -231,16 +224,16 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
     throw failure;
   }
 
-  /** Uses the file once those have ended who came before. */
-  function inTurn<Result>(use: () => Promise<Result>) {
-    const used = lastTurn.then(use);
-    lastTurn = used.catch(nothing);
+  /** Runs `use` once all earlier uses of the file have ended. */
+  function enqueue<Result>(use: () => Promise<Result>) {
+    const used = queue.then(use);
+    queue = used.catch(nothing);
     return used;
   }
 
   function append(lines: readonly string[]) {
     appends++;
-    return inTurn(() => appendNow(lines).finally(() => appends--));
+    return enqueue(() => appendNow(lines).finally(() => appends--));
   }
 
   async function appendNow(lines: readonly string[]) {
@@ -269,34 +262,37 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
   }
 
   /**
-   * Cuts off what a failed append wrote, and throws what the journal fails by from now on.
-   * @param expected The file's size if the call that failed wrote nothing.
+   * Cuts off the bytes of a failed append.
+   * @param expected The size of the file if the call that failed has written nothing.
+   * @throws PetstoreError `unavailable`, with which the journal fails from now on
    */
   async function undo(error: unknown, expected: number) {
     const facts = await disk.factsOf(descriptor).catch(nothing);
-    // With another size it was the sync that failed, or nobody knows.
-    if (facts?.size === expected && fullDisk.includes(errnoOf(error))) {
+    // If the size differs, the sync failed, or the reason is unknown.
+    if (facts?.size === expected && fullDiskErrnos.includes(errnoOf(error))) {
       await disk.truncate(descriptor, end).catch(becomeBroken);
       return becomeFull(error);
     }
 
-    // A second fdatasync would report success, and the next start would serve what is in the
-    // kernel's memory alone.
+    // No second fdatasync: it would report success, although the bytes may be only in the kernel's
+    // memory. The next start must not serve them.
     await disk.truncate(descriptor, end).catch(nothing);
     return becomeBroken(error);
   }
 
   /**
-   * This is asked before and after a batch: with another program's bytes, or its file at our path,
-   * a backup would miss animals.
+   * Checks, before and after a batch, that no other program has changed or replaced the file.
+   * Otherwise a backup could miss pets.
    */
   async function checkUntouched(expected: number) {
     const [ours, atPath] = await Promise.all([disk.factsOf(descriptor), disk.factsAt(path)]);
 
     if (ours.size !== expected)
-      throw new Error(`another program changed its size from ${expected} to ${ours.size} bytes`);
+      throw new Error(
+        `another program changed the size of the file from ${expected} to ${ours.size} bytes`,
+      );
     if (atPath.dev !== ours.dev || atPath.ino !== ours.ino)
-      throw new Error('another program put another file in its place');
+      throw new Error('another program replaced the file');
   }
 
   function checkOpen() {
@@ -308,16 +304,16 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
     checkReady: async () => {
       checkOpen();
 
-      // The append under way checks the file too, and may be waiting for a disk that hangs.
+      // An append in flight checks the file too, and the disk may hang.
       if (appends > 0) return;
 
-      await inTurn(async () => {
+      await enqueue(async () => {
         checkOpen();
         await checkUntouched(end).catch(becomeBroken);
       });
     },
     close: () =>
-      (closing ??= inTurn(async () => {
+      (closing ??= enqueue(async () => {
         enter({ name: 'closed', failure: closedError() });
         await disk.close(descriptor);
       })),

@@ -1,69 +1,66 @@
-/** Reads a journal and tells what of it is sound, for a start and for `check`; changes nothing. */
+/** Reads a journal and finds what of it is sound, for a start and for `check`. Changes nothing. */
 import { crc32 } from 'node:zlib';
 import { PetstoreError } from '../errors.js';
+import { BatchSum } from './batch-sum.js';
 import { transferAll, type Disk } from './disk.js';
+import { firstLineOffset, lineChunks, type LineChunk } from './line-chunks.js';
 import {
-  BatchSum,
   commitLine,
-  commitPattern,
-  firstLineIn,
   offerLine,
   readLine,
-  wholeLines,
   type AcceptLine,
   type CommitRecord,
   type ImportRecord,
   type Line,
 } from './lines.js';
+import { isTornTail, maxTornBytes } from './torn-tail.js';
 
-/**
- * Is told of each sound commit, after its lines, and of the import that its batch was a part of.
- */
+/** Called after the lines of each sound commit, with the import that its batch is a part of. */
 export type OnCommit = (imported?: ImportRecord) => void;
 
-/** Where a line stands in a file. */
-interface Place {
-  /** Its number, from 1. */
+/** The position of a line in a file. */
+interface LinePosition {
+  /** The number of the line, from 1. */
   readonly line: number;
-  /** Its offset. */
+  /** The offset of the line in bytes. */
   readonly byte: number;
 }
 
 /** The first bad line of a file. */
-export interface Problem extends Place {
-  /** What is wrong with it: a sentence without its full stop. */
+export interface Problem extends LinePosition {
+  /** What is wrong with the line, without a full stop. */
   readonly what: string;
 }
 
 /** What a replay found in a file. */
 export interface Replayed {
-  /** The size of the file, as it was when the replay began. */
+  /** The size of the file when the replay began. */
   readonly bytes: number;
-  /** How many commits are sound. */
+  /** The number of sound commits. */
   readonly commits: number;
-  /** Where the last sound commit ends. */
+  /** The offset at which the last sound commit ends. */
   readonly committedBytes: number;
-  /** Where the last accepted line ends: some may stand behind the last sound commit. */
+  /** The offset at which the last accepted line ends. The last lines may lack a commit. */
   readonly end: number;
   /**
-   * What is to be written at `end`: a newline if the last accepted line lacks it, and a commit for
-   * the lines behind the last sound commit, if there are any.
+   * What to append at `end`: a newline if the last accepted line lacks it, and a commit record if
+   * the last lines lack it.
    */
   readonly missingEnd: string;
-  /** Undefined where all is sound. */
+  /** Undefined if the whole file is sound. */
   readonly problem: Problem | undefined;
   /**
-   * All from `end` on, where that is the rest of a write that a crash cut short (F2); undefined
-   * where a problem is damage (F3).
+   * The bytes from `end` on, if they are the rest of a write that a crash cut short (F2). Undefined
+   * if the problem is damage (F3).
    */
   readonly tornTail: Buffer | undefined;
 }
 
 /**
  * Reads an open journal up to its first bad line.
- * @param accept Takes each line that is not of the journal's own; the lines of an imported batch
- * once its commit is there, for without that all of it is torn (F11).
- * @param onRead Is told where each piece of a mebibyte or more begins, before that is replayed.
+ * @param accept Takes each line that is not a record of the journal. Lines of an imported batch are
+ * passed on with its commit record, because without that the whole batch is torn (F11).
+ * @param onRead Called before each chunk with its offset and the size of the file.
  */
 export async function replay(
   disk: Disk,
@@ -74,76 +71,16 @@ export async function replay(
 ): Promise<Replayed> {
   const facts = await disk.factsOf(descriptor);
   const { size } = facts;
-  let lines = 0;
-  let commits = 0;
-  let committedBytes = 0;
-  let end = 0;
-  let sum = new BatchSum();
-  // Where the next batch began when it was written, if every line break before it was one byte.
-  let writtenFrom = 0;
-  let problem: Problem | undefined;
-  let isBlankBefore = true;
-  let isSameLine = false;
-  let held: HeldBatch | undefined;
+  const file = new Replay(accept, onCommit);
 
-  for await (const { bytes, text, at } of wholeLines(disk, descriptor, facts)) {
-    onRead?.(at, size);
-    const first = firstLineIn(text, at);
-    let next = first;
-    end = Math.max(end, first);
-    // The checksum is made of many lines at once: a call for each would cost more than reading it.
-    let sumFrom = 0;
-
-    while (next < text.length) {
-      const line = readLine(text, next);
-      const { commit, imported } = line;
-      lines += (line.keyUse ? 2 : 1) - (isSameLine ? 1 : 0);
-      const place = { line: lines, byte: at + line.from };
-
-      // What is wrong with the line.
-      let what: string | undefined;
-      if (commit) {
-        sum.add(bytes.subarray(sumFrom, next));
-        sumFrom = next;
-        what = faultOfCommit(commit, [committedBytes, writtenFrom], sum);
-      } else if (imported) {
-        held = { imported, place, lines: [] };
-        if (!sum.isEmpty || next > Math.max(sumFrom, first))
-          what = 'an import that does not begin its batch';
-      } else if (held) {
-        held.lines.push({ line, place });
-        what = offerLine(line, checkWhole);
-      } else what = offerLine(line, accept);
-
-      if (what !== undefined) problem = { ...place, what: isUtf16(text, at) ? utf16 : what };
-      else if (commit && held) problem = offerHeld(held, accept);
-      if (problem) break;
-
-      // The line is sound; without its commit, one of an imported batch is not accepted yet.
-      next = line.end;
-      isSameLine = commit !== undefined && text[next - 1] !== '\n';
-      if (commit || !held) end = at + next;
-      if (commit) {
-        commits++;
-        committedBytes = end;
-        writtenFrom = commit.from + sum.writtenLength;
-        writtenFrom += commitLine(commit.from, commit.crc32).length;
-        sum = new BatchSum();
-        sumFrom = next;
-        onCommit?.(held?.imported);
-        held = undefined;
-      }
-    }
-
-    sum.add(bytes.subarray(sumFrom, next));
-    isBlankBefore &&= text.slice(first, problem ? problem.byte - at : next).trim() === '';
-    if (problem) break;
+  for await (const chunk of lineChunks(disk, descriptor, facts)) {
+    onRead?.(chunk.at, size);
+    if (!file.read(chunk)) break;
   }
 
-  if (held) problem ??= { ...held.place, what: 'an import without its commit' };
-
+  const { commits, committedBytes, end, sum, problem, isBlankBefore } = file.result();
   const newline = (await endsLine(disk, descriptor, end)) ? '' : '\n';
-  const commit = commitLine(committedBytes, crc32(newline, sum.exact));
+  const commit = commitLine(committedBytes, crc32(newline, sum));
   const missingEnd = end > committedBytes ? newline + commit : newline;
   const found = { bytes: size, commits, committedBytes, end, missingEnd, problem };
 
@@ -152,44 +89,17 @@ export async function replay(
   const tail = Buffer.allocUnsafe(size - end);
   await transferAll(tail, (rest) => disk.read(descriptor, rest, size - rest.length));
 
-  const text = tail.toString('latin1', problem.byte - end);
-  const isTail = isTorn(text, problem.byte, committedBytes, facts.blksize, isBlankBefore);
-  return { ...found, tornTail: isTail ? tail : undefined };
+  const isTorn = isTornTail({
+    text: tail.toString('latin1', problem.byte - end),
+    from: problem.byte,
+    batchFrom: committedBytes,
+    blockBytes: facts.blksize,
+    isBlankBefore,
+  });
+  return { ...found, tornTail: isTorn ? tail : undefined };
 }
 
-/** No write of ours is longer (F2). */
-const maxTornBytes = 256 * 2 ** 20;
-
-/** The lines of an imported batch, which wait for its commit, and where it begins. */
-interface HeldBatch {
-  readonly imported: ImportRecord;
-  readonly place: Place;
-  readonly lines: { readonly line: Line; readonly place: Place }[];
-}
-
-/** What a crash leaves of a line is not whole, or holds zeros. @throws PetstoreError */
-const checkWhole: AcceptLine = (line) => {
-  if (!/^\{[\x20-\xff]*\}$/.test(line))
-    throw new PetstoreError('invalid_json', 'The line is not whole.');
-};
-
-/** Offers the lines of a batch whose commit is there, up to the first bad one, which it answers. */
-function offerHeld({ lines }: HeldBatch, accept: AcceptLine): Problem | undefined {
-  for (const { line, place } of lines) {
-    const what = offerLine(line, accept);
-    if (what !== undefined) return { ...place, what };
-  }
-  return undefined;
-}
-
-const utf16 = 'UTF-16, where UTF-8 must be; `iconv -f UTF-16 -t UTF-8` converts it';
-
-/** True if the piece of a file that begins at `at` has the byte order mark of UTF-16. */
-function isUtf16(text: string, at: number): boolean {
-  return at === 0 && /^(?:\xff\xfe|\xfe\xff)/.test(text);
-}
-
-/** True if a file has no byte before an offset, or a newline. */
+/** True if the line before an offset has its newline, or if there is no line before it. */
 async function endsLine(disk: Disk, descriptor: number, offset: number): Promise<boolean> {
   if (offset === 0) return true;
 
@@ -198,86 +108,157 @@ async function endsLine(disk: Disk, descriptor: number, offset: number): Promise
   return last.toString() === '\n';
 }
 
-/**
- * Returns what is wrong with a commit, if anything.
- * @param froms Where its batch begins, and where it began when it was written (F13).
- */
-function faultOfCommit(
-  commit: CommitRecord,
-  froms: readonly [now: number, written: number],
-  sum: BatchSum,
-): string | undefined {
-  if (!froms.includes(commit.from))
-    return `a commit from byte ${commit.from}, where the commit before it ends at byte ${froms[0]}`;
-  return sum.fits(commit) ? undefined : 'a commit whose checksum does not fit the lines before it';
+/** An imported batch whose commit record was not read yet. */
+interface PendingImport {
+  readonly imported: ImportRecord;
+  readonly position: LinePosition;
+  readonly lines: { readonly line: Line; readonly position: LinePosition }[];
 }
 
-/** What our first write begins with. */
-const ids = Array.from('123456789', (digit) => `{"id":${digit}`);
-const heads = ['{"commit":{"from":', '{"idempotency":{"key":"', '{"import":{"source":"', ...ids];
+/** The state of a replay, which reads a file chunk by chunk. */
+class Replay {
+  readonly #accept: AcceptLine;
+  readonly #onCommit: OnCommit | undefined;
 
-/** Two lines of ours in one; no JSON text has that, be it cut short. */
-const joined = /\}\s*\{"[a-z]+":|,\{"commit":/;
+  /** The number of lines that were read. */
+  #lines = 0;
+  /** True if the next line follows a commit record that lacks its newline (F13). */
+  #continuesLine = false;
+  /** True if all lines so far are blank. */
+  #isBlank = true;
 
-/** Anything after a line's object; for a long text V8 would have no stack left. */
-const goesOn = /^\{([^"{}]|"([^"\\]|\\.)*"|\{[^{}]*\})*\}./;
+  #commits = 0;
+  /** The offset at which the last sound commit ends, where the present batch begins. */
+  #committedBytes = 0;
+  /** The offset of the present batch when it was written, if each line break was one byte. */
+  #writtenFrom = 0;
+  /** The offset at which the last accepted line ends. */
+  #end = 0;
 
-/**
- * Whether a crash explains a file from its first bad line on, which is `text`. A crash damages the
- * last batch only, in one of two ways; anything else was acknowledged and must not be cut.
- * @param from The offset of that line.
- * @param batchFrom The offset of its batch.
- * @param blockBytes The size of a block of the file system.
- * @param isBlankBefore Whether nothing but white space stands before that line.
- */
-function isTorn(
-  text: string,
-  from: number,
-  batchFrom: number,
-  blockBytes: number,
-  isBlankBefore: boolean,
-): boolean {
-  const [start = ''] = text.split(/[\n\0]/, 1);
-  const commit = commitPattern.exec(text);
+  /** The checksums of the present batch. */
+  #sum = new BatchSum();
+  /** The present batch, if it is imported. */
+  #import: PendingImport | undefined;
+  #problem: Problem | undefined;
 
-  /** The end of the batch is missing, so that no whole commit line is left. */
-  function lacksEnd() {
-    return commit === null;
+  constructor(accept: AcceptLine, onCommit: OnCommit | undefined) {
+    this.#accept = accept;
+    this.#onCommit = onCommit;
   }
 
-  /**
-   * The commit line of the batch ends the file, but a block before it was not written yet. The
-   * block of its newline may not have been written either.
-   */
-  function lacksBlock() {
-    if (commit === null || Number(commit[1]) !== batchFrom) return false;
-    return /^\0*$/.test(text.slice(commit.index + commit[0].length)) && isBlockUnwritten();
+  /** Reads a chunk up to its first bad line. Returns false if there is one. */
+  read({ bytes, text, at }: LineChunk): boolean {
+    const first = firstLineOffset(text, at);
+    this.#end = Math.max(this.#end, first);
+    let next = first;
+    // Many lines at once: a call of the checksum for each would cost more than to read the line.
+    let sumFrom = 0;
+
+    while (next < text.length) {
+      const line = readLine(text, next);
+      const { keyUse, commit, imported } = line;
+      if (!this.#continuesLine) this.#lines++;
+      if (keyUse) this.#lines++;
+      const position = { line: this.#lines, byte: at + line.from };
+
+      if (commit || imported) {
+        this.#sum.add(bytes.subarray(sumFrom, next));
+        sumFrom = commit ? line.end : next;
+      }
+      if (commit) this.#commit(commit, position, at + line.end);
+      else if (imported) this.#beginImport(imported, position);
+      else this.#record(line, position);
+      if (this.#problem) break;
+
+      next = line.end;
+      this.#continuesLine = commit !== undefined && text[next - 1] !== '\n';
+      // Lines of an import are accepted with their commit.
+      if (!this.#import) this.#end = at + next;
+    }
+
+    const problem = this.#problem;
+    this.#sum.add(bytes.subarray(sumFrom, next));
+    this.#isBlank &&= text.slice(first, problem ? problem.byte - at : next).trim() === '';
+    if (!problem) return true;
+
+    if (isUtf16(text, at)) this.#problem = { ...problem, what: utf16 };
+    return false;
   }
 
-  /**
-   * A block that was not written reads as zeros: here from where the batch or a block begins to
-   * where that block or the file ends.
-   */
-  function isBlockUnwritten() {
-    const zerosFrom = from + start.length;
-    const bytesBefore = zerosFrom % blockBytes;
-    const zeros = text.slice(start.length, start.length + blockBytes - bytesBefore);
-    return (zerosFrom === batchFrom || bytesBefore === 0) && /^\0+$/.test(zeros);
+  /** Reads a line that is not a record of the journal. */
+  #record(line: Line, position: LinePosition): void {
+    if (this.#import) this.#import.lines.push({ line, position });
+    this.#check(position, offerLine(line, this.#import ? checkWhole : this.#accept));
   }
 
-  /**
-   * A file of nothing else may be one of something else. Our first write begins like `{"id":3,"na`,
-   * or is no longer than `{"i`, its first line is not whole, and it has no lines of ours without
-   * newlines (`{"id":1,…}{"id":2,…`).
-   */
-  function isFirstWrite() {
-    const isOurs =
-      start === ''
-        ? isBlockUnwritten()
-        : heads.some((head) => head.startsWith(text.slice(0, head.length)));
-    const isCut = text[start.length] !== '\n';
-    return isOurs && isCut && !joined.test(start) && !goesOn.test(start.slice(0, 65_536));
+  /** Begins an imported batch. */
+  #beginImport(imported: ImportRecord, position: LinePosition): void {
+    if (!this.#sum.isEmpty) this.#check(position, 'an import that does not begin its batch');
+    this.#import = { imported, position, lines: [] };
   }
 
-  return (!isBlankBefore || isFirstWrite()) && (lacksEnd() || lacksBlock());
+  /** Ends a batch at the offset `end`. */
+  #commit(commit: CommitRecord, position: LinePosition, end: number): void {
+    this.#check(position, this.#faultOf(commit));
+    for (const { line, position: at } of this.#import?.lines ?? []) {
+      if (this.#problem) return;
+      this.#check(at, offerLine(line, this.#accept));
+    }
+    if (this.#problem) return;
+
+    this.#commits++;
+    this.#committedBytes = end;
+    this.#writtenFrom =
+      commit.from + this.#sum.writtenLength + commitLine(commit.from, commit.crc32).length;
+    this.#onCommit?.(this.#import?.imported);
+    this.#import = undefined;
+    this.#sum = new BatchSum();
+  }
+
+  /** Returns what is wrong with a commit record, if anything. */
+  #faultOf(commit: CommitRecord): string | undefined {
+    const end = this.#committedBytes;
+    if (commit.from !== end && commit.from !== this.#writtenFrom)
+      return `a commit from byte ${commit.from}, where the commit before it ends at byte ${end}`;
+    if (!this.#sum.fits(commit)) return 'a commit whose checksum does not fit the lines before it';
+    return undefined;
+  }
+
+  /** Notes what is wrong with a line, if anything. */
+  #check(position: LinePosition, what: string | undefined): void {
+    if (what !== undefined) this.#problem = { ...position, what };
+  }
+
+  /** Returns what was found, once the last chunk was read. */
+  result() {
+    if (this.#import)
+      this.#check(
+        this.#import.position,
+        this.#problem ? undefined : 'an import without its commit',
+      );
+
+    return {
+      commits: this.#commits,
+      committedBytes: this.#committedBytes,
+      end: this.#end,
+      /** The CRC-32 of the lines after the last sound commit. */
+      sum: this.#sum.exact,
+      problem: this.#problem,
+      /** True if only white space precedes the problem. */
+      isBlankBefore: this.#isBlank,
+    };
+  }
+}
+
+/** Accepts any line that a crash has not cut short or filled with zeros. */
+const checkWhole: AcceptLine = (line) => {
+  if (!/^\{[\x20-\xff]*\}$/.test(line))
+    throw new PetstoreError('invalid_json', 'The line is not whole.');
+};
+
+const utf16 = 'UTF-16, where UTF-8 must be; `iconv -f UTF-16 -t UTF-8` converts it';
+
+/** True if the chunk of a file that begins at `at` has the byte order mark of UTF-16. */
+function isUtf16(text: string, at: number): boolean {
+  return at === 0 && /^(?:\xff\xfe|\xfe\xff)/.test(text);
 }

@@ -596,16 +596,16 @@ describe('check FILE', { concurrency: 4 }, () => {
     // a file that is not there
     'check nowhere.jsonl': /nowhere\.jsonl cannot be used/,
     // a folder
-    'check .': /^\. cannot be used: (it is a folder|name a regular file)/,
+    'check .': /^\. cannot be used: (it is a folder|it is not a regular file)/,
     // what is no file
-    [`check ${devNull}`]: /cannot be used: name a regular file \(it is not a regular file\)$/m,
+    [`check ${devNull}`]: /cannot be used: it is not a regular file; name a regular file$/m,
   });
 
   // These say that they are regular, and of no bytes.
   if (process.platform === 'linux')
     testRefusals({
-      'check /proc/self/maps': /^\/proc\/self\/maps cannot be used: name a regular file/,
-      'check /proc/self/mem': /mem cannot be used: .*name another file \(EIO/,
+      'check /proc/self/maps': /^\/proc\/self\/maps cannot be used: it is not a regular file/,
+      'check /proc/self/mem': /mem cannot be used: EIO.*name another file/,
       'check /proc/self/maps --salvage out': /name a regular file/,
     });
 });

@@ -4,7 +4,7 @@ import { chmodSync, constants, existsSync, readFileSync, statSync, writeFileSync
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileStorage } from '../../dist/file/index.js';
-import { nodeDisk, wholeLines, withFile, type Disk } from '../../dist/journal/index.js';
+import { nodeDisk, lineChunks, withFile, type Disk } from '../../dist/journal/index.js';
 import { fileWith, newPath, sizeOf, unusable, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 
@@ -17,9 +17,9 @@ test('F7 what cannot be a data file is refused in one line, and no descriptor st
     [join(folder, 'file', 'pets.jsonl'), /is a file, not a folder/],
     ['/proc/none/pets.jsonl', /cannot be used/],
     ['/dev/null', /name a regular file/],
-    [join(folder, 'a'), /right to read and write/, failing('EACCES')],
+    [join(folder, 'a'), /permission denied; let this user/, failing('EACCES')],
     [join(folder, 'a'), /read-only/, failing('EROFS')],
-    [join(folder, 'a'), /see to the disk.*EMFILE/, failing('EMFILE')],
+    [join(folder, 'a'), /EMFILE.*; check the disk/, failing('EMFILE')],
   ];
   for (const [path, message, disk] of cases) {
     await assert.rejects(fileStorage(path, { ...(disk && { disk }) }), { ...unusable, message });
@@ -32,7 +32,7 @@ test('F7 a file that a server has begun since it was found empty is a regular on
   const pieces: Buffer[] = [];
   await withFile(nodeDisk, path, constants.O_RDONLY, async (descriptor) => {
     const facts = { ...(await nodeDisk.factsOf(descriptor)), size: 0, isFile: () => true };
-    for await (const { bytes } of wholeLines(nodeDisk, descriptor, facts)) pieces.push(bytes);
+    for await (const { bytes } of lineChunks(nodeDisk, descriptor, facts)) pieces.push(bytes);
   });
   assert.deepEqual(pieces, []);
 });
@@ -57,7 +57,7 @@ test('F7 a folder without the right to write is refused', async () => {
   try {
     await assert.rejects(fileStorage(join(folder, 'new.jsonl')), {
       ...unusable,
-      message: /right to read and write/,
+      message: /permission denied; let this user/,
     });
   } finally {
     if (isRoot) process.seteuid?.(0);

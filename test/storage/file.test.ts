@@ -150,7 +150,7 @@ test('records: a torn tail is set aside, damage is refused with file, line and b
     await assert.rejects(kept.opened, {
       ...damaged,
       message:
-        /pets\.jsonl\.notes line 2, byte 20: .*checksum.*; nothing was changed: put a copy from before in its place$/,
+        /pets\.jsonl\.notes line 2, byte 20: .*checksum.*; nothing was changed: restore this file from a backup$/,
     });
     await assert.rejects(kept.insert('d'), unavailable);
     await expectUnready(storage);

@@ -96,11 +96,11 @@ test('F3 under a sound commit a record counts only in exactly our text and direc
   const emptyCommit = String(committed([record])).slice(record.length);
   const first = petLine(1);
   const upper = (digits: string): string => digits.toUpperCase();
-  const alone = /line 2, byte \d+: no animal/;
+  const alone = /line 2, byte \d+: an invalid line after/;
   const cases: readonly (readonly [what: string, text: string, message?: RegExp])[] = [
-    ['no animal', first + record, /line 3, byte \d+: no animal behind an idempotency record/],
+    ['no animal', first + record, /line 3, byte \d+: an invalid line after an idempotency record/],
     ['alone', record, alone],
-    ['an empty line between', `${record}\n${first}`, /line 2, byte \d+: nothing behind/],
+    ['an empty line between', `${record}\n${first}`, /line 2, byte \d+: no line after/],
     ['a second record', record + record + first, alone],
     ['a commit between', record + emptyCommit + first, alone],
     ['white space', record.replace(':', ': ') + first],
@@ -226,7 +226,7 @@ async function hung(t: TestContext) {
     // The commit ends some turns later, and then a new key is taken or the storage is broken.
     while (
       (await addOnce(storage, 'probe').catch(({ message }) => message)) ===
-      'The disk does not answer.'
+      'The disk does not respond.'
     )
       await new Promise(setImmediate);
   };

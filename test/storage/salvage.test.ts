@@ -114,6 +114,6 @@ test('F3 salvage writes a long batch as several of 1,000, each with its commit, 
 
 test('F7 salvage never writes over a file, and says which cannot be used', async () => {
   const there = fileWith(sound);
-  await assert.rejects(salvageFile(there, there), { ...unusable, message: /already/ });
+  await assert.rejects(salvageFile(there, there), { ...unusable, message: /exists already/ });
   await assert.rejects(salvageFile(newPath(), newPath()), { ...unusable, message: /no such file/ });
 });

@@ -195,8 +195,8 @@ test('F3 what no crash explains is refused with file, line and byte, and the fil
     ['a changed letter of the last batch', one.replace('pet 2', 'pet X'), checksum],
     ['no JSON', both.replace('"id":2', '"id":!'), /line 2, byte 60: .*JSON/],
     ['a bad field', both.replace('"id":2', '"id":0'), /line 2, byte 60: id must/],
-    ['an id that does not grow', both.replace('"id":2', '"id":1'), /line 2, byte 60: id 1 stands/],
-    ['a batch twice', one + one, /line 4, byte 161: id 1 stands/],
+    ['an id that does not grow', both.replace('"id":2', '"id":1'), /line 2, byte 60: id 1 follows/],
+    ['a batch twice', one + one, /line 4, byte 161: id 1 follows/],
     ['a commit of elsewhere', `${one}${emptyCommit}`, /line 4, byte 161: a commit from byte 5/],
     ['a commit line taken out', one.slice(0, 120) + both.slice(161), /a commit from byte 161/],
     ['a missing newline', one.replace('"}\n{"commit', '"} {"commit'), /line 2, byte 60/],
@@ -206,7 +206,9 @@ test('F3 what no crash explains is refused with file, line and byte, and the fil
     for (const [options, told] of [
       [{}, message],
       [{}, /^[^\n]*petstore check [^\n]*$/],
-      [{ mend: 'ask Ann' }, new RegExp(`^${path} [^\n]*; nothing was changed: ask Ann$`)],
+      [{ hint: 'ask Ann' }, new RegExp(`^${path} [^\n]*; nothing was changed: ask Ann$`)],
+      [{ mend: 'ask Bob' }, /; nothing was changed: ask Bob$/],
+      [{ hint: 'ask Ann', mend: 'ask Bob' }, /: ask Ann$/],
     ] as const)
       await assert.rejects(fileStorage(path, options), { ...damaged, message: told }, what);
     assert.equal(readFileSync(path, 'utf8'), file, what);

@@ -117,7 +117,7 @@ async function unsynced(share: Share): Promise<number> {
   const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
   const watched = await Watched.start(share, { path: join(fileSystem.folder, 'pets.jsonl') });
   const ms = await refusesWhileFull(watched, scratch);
-  assert.match(watched.server.stdout, /not to be trusted.*ENOSPC/, 'the sync finds room');
+  assert.match(watched.server.stdout, /cannot be trusted.*ENOSPC/, 'the sync finds room');
   const behind = await watched.refuses();
   await watched.end();
   // Nothing is claimed of a next start: mounted again, this file system lacks what it synced
