@@ -173,6 +173,7 @@
 //   postgresTarget
 //   seedPostgres
 //   untilThere
+//   waitForDatabase
 //   wantedUrl
 
 interface AcceptedRequest extends PluginRequest {
@@ -1025,8 +1026,10 @@ function testStorage({ open }: {
 
 function toByteString(text: string): ByteString;
 
-function untilThere<Value>(open: () => Promise<Value>, log: Log): Promise<Value>;
+const untilThere: typeof waitForDatabase;
 
 function verifyPetstore(options: PetstoreUnderTest): AsyncGenerator<Verdict>;
+
+function waitForDatabase<Value>(open: () => Promise<Value>, log: Log): Promise<Value>;
 
 function wantedUrl(text: string): string | undefined;

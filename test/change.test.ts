@@ -29,7 +29,7 @@ const ofTheTable: readonly Edit[] = [
 const indexed: readonly Edit[] = [
   [
     'postgres/filters.ts',
-    '\n};\n\n/** The statements that make the indexes',
+    '\n};\n\n/** The statements that create the indexes',
     `
   categoryId: {
     condition: (categoryId, addValue) => \`\${categoryOfJson} = \${addValue(categoryId)}::int8\`,
@@ -40,7 +40,7 @@ ON petstore_pets ((\${categoryOfJson}), id)\`,
   },
 };
 
-/** The statements that make the indexes`,
+/** The statements that create the indexes`,
   ],
   [
     'postgres/filters.ts',
@@ -98,22 +98,22 @@ const obeyed: readonly Edit[] = [
     '{ ...filter, limit, after, before: undefined };',
   ],
   [
-    'postgres/postgres-records.ts',
+    'postgres/table-reader.ts',
     "const { limit, after = 0n }: ReadQuery<'limit' | 'after'>",
     "const { limit, after = 0n, before }: ReadQuery<'limit' | 'after' | 'before'>",
   ],
   [
-    'postgres/postgres-records.ts',
+    'postgres/table-reader.ts',
     '      ...filterOf(query),\n',
     '      ...filterOf(query),\n      before,\n',
   ],
   [
-    'postgres/tables.ts',
+    'postgres/statements.ts',
     "const { limit, after = 0n }: ReadQuery<'limit' | 'after'>",
     "const { limit, after = 0n, before }: ReadQuery<'limit' | 'after' | 'before'>",
   ],
   [
-    'postgres/tables.ts',
+    'postgres/statements.ts',
     'id > $1::int8 ORDER BY id',
     `id > $1::int8 \${before === undefined ? '' : 'AND id < ' + before} ORDER BY id`,
   ],
@@ -158,8 +158,8 @@ test('a field is a row, a filter and a status a word, and the compiler names wha
     'src/conformance/list-suite.ts',
     'src/engine/catalogue.ts',
     'src/operations.ts',
-    'src/postgres/postgres-records.ts',
-    'src/postgres/tables.ts',
+    'src/postgres/statements.ts',
+    'src/postgres/table-reader.ts',
   ]);
 
   edit(obeyed);

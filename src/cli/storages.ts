@@ -131,7 +131,7 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
     place: url,
 
     open: (use, log) =>
-      use === 'copy' ? open(use, log) : postgres.untilThere(() => open(use, log), log),
+      use === 'copy' ? open(use, log) : postgres.waitForDatabase(() => open(use, log), log),
 
     openImport: (source, log) => postgres.postgresImport(url, source, log).catch(refuseMissing),
     seed: (drafts, _source, log) => postgres.seedPostgres(url, drafts, log),

@@ -1,6 +1,6 @@
 /**
- * Sends statements to a database over connections that may be dead or outdated, and says of each
- * whether it was carried out.
+ * Sends statements to a database over connections that may be dead or outdated, and determines the
+ * outcome of each.
  */
 import { hash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -19,34 +19,34 @@ import {
   type Row,
 } from './driver.js';
 
-/** How long a statement may take, so that a server has its end within the 8 s of a group commit. */
+/** The longest time of a statement in ms; it ends within the 8 s of a group commit. */
 export const servingMs = 3_000;
 
-/** How long one may take that copies or imports. */
+/** The longest time of a statement of a copy or an import, in ms. */
 export const copyingMs = 20_000;
 
-/** How much longer we wait than the database lets a statement last: it is to answer first. */
+/** The time in ms for which we wait longer than the database, so that it reports a timeout. */
 const graceMs = 500;
 
-/** How soon a read must have failed to be sent again, for a dead connection is found at once. */
+/** Within how many ms a read must fail to be sent again; a dead connection fails at once. */
 const resendMs = 1_000;
 
-/** How long the database must do something again before the log says so. */
+/** For how many ms the database must work again before it is logged. */
 const steadyMs = 1_000;
 
-/** How often at most all sessions are renewed for what a new one may do better. */
+/** The shortest time in ms between two renewals of all sessions. */
 const renewMs = 1_000;
 
-/** A statement that is not known to have been carried out; `cause` is what the driver threw. */
+/** A statement that failed, or whose outcome is unknown; `cause` is the error of the driver. */
 export class DatabaseFailure extends PetstoreError {
   /**
-   * `not done`: the statement changed nothing, and never will. `unknown`: it may have been carried
-   * out, or may be yet.
+   * `not done`: the statement changed nothing and never will. `unknown`: it may have changed
+   * something, or still may.
    */
   readonly outcome: 'not done' | 'unknown';
 
   constructor(cause: unknown, outcome: 'not done' | 'unknown') {
-    // 22003 is a number out of range: the counter's.
+    // 22003: the counter is out of range.
     const areIdsLeft = stateOf(cause) !== '22003';
     const message = areIdsLeft ? 'The database cannot be used now.' : 'There are no ids left.';
     super('unavailable', message, { cause });
@@ -54,26 +54,26 @@ export class DatabaseFailure extends PetstoreError {
   }
 }
 
-/** What a failure comes from: what the driver threw. */
+/** Returns the error of the driver in a failure, or the failure itself. */
 export function causeOf(thrown: unknown): unknown {
   return thrown instanceof PetstoreError ? (thrown.cause ?? thrown) : thrown;
 }
 
-/** The SQLSTATE (appendix A of PostgreSQL's manual) or the name of a system error, or ''. */
+/** Returns the SQLSTATE of a failure (PostgreSQL manual, appendix A), or its error code, or ''. */
 export function stateOf(thrown: unknown): string {
   return codeOf(causeOf(thrown)) ?? '';
 }
 
-/** For what may fail, and for what nobody hears. */
+/** Does nothing; for errors that are handled elsewhere. */
 export const ignore = () => undefined;
 
 /**
- * Does something until it works. The pauses between double, up to 250 ms.
- * @throws What may not pass, or has not passed in time.
+ * Retries `work` with exponential backoff of at most 250 ms.
+ * @throws the last error if it is not transient, or after `timeoutMs`
  */
 export async function retry<Value>(
   work: () => Promise<Value>,
-  mayPass: (error: unknown) => boolean,
+  isTransient: (error: unknown) => boolean,
   timeoutMs = Number.POSITIVE_INFINITY,
 ): Promise<Value> {
   const giveUpAt = performance.now() + timeoutMs;
@@ -82,42 +82,42 @@ export async function retry<Value>(
     try {
       return await work();
     } catch (error) {
-      if (!mayPass(error) || performance.now() > giveUpAt) throw error;
+      if (!isTransient(error) || performance.now() > giveUpAt) throw error;
     }
     await wait(pauseMs);
   }
 }
 
 /**
- * SQLSTATEs whose ERROR too leaves the outcome unknown: of a lost connection (08), an unknown
- * completion (40003), a shutdown (57P), the system (58), a bug (XX); or there is none.
+ * The SQLSTATEs of an ERROR that leaves the outcome unknown: a lost connection (08), an unknown
+ * completion (40003), a shutdown (57P), a system error (58), a bug (XX), or no SQLSTATE.
  */
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
 
 /**
- * SQLSTATEs that a new session may not meet, as after a failover or a change of search_path, rights
- * or types.
+ * The SQLSTATEs that a new session may not get, such as after a failover or a change of
+ * search_path, privileges or types.
  */
-const statesOfSessions = /^(25006|42P01|3F000|42501|0A000)$/;
+const outdatedSessionStates = /^(25006|42P01|3F000|42501|0A000)$/;
 
-/** SQLSTATEs of a pooler that lacks the prepared statement, or has it already. */
-const statesOfPoolers = /^(26000|42P05)$/;
+/** The SQLSTATEs of a pooler that lacks the prepared statement, or has it already. */
+const poolerStates = /^(26000|42P05)$/;
 
 /**
- * Columns come in binary. No setting converts them there, and bytes are sent once, where
- * hexadecimal digits would be twice as many.
+ * Requests results in binary. Settings do not change that form, and hexadecimal digits would double
+ * the bytes.
  */
 const inBinary = { binary: true, types: { getTypeParser: () => readColumn } };
 
-/** A driver from before 8.12 has decoded the bytes as UTF-8. */
+/** Returns a column as a byte string. Before `pg` 8.12 the driver has decoded it as UTF-8. */
 function readColumn(bytes: Buffer | string) {
   return typeof bytes === 'string' ? toByteString(bytes) : asByteString(bytes.toString('latin1'));
 }
 
 /**
- * Sets up a session: a commit lasts, or a warning comes, and no statement outlasts $1 ms, however
- * long others hold a lock. What is right already is set too, against a reload of the configuration.
- * It is not set as the connection starts, for PgBouncer refuses that.
+ * Sets up a session, so that a commit is durable or causes a warning, and no statement takes longer
+ * than $1 ms. Each value is set even if it is right already, because a reload of the configuration
+ * could change it. PgBouncer refuses these settings as parameters of the connection.
  */
 const setUpSession = `SELECT
   set_config('client_min_messages', 'warning', false),
@@ -129,17 +129,17 @@ const setUpSession = `SELECT
   set_config('lock_timeout', '0', false),
   set_config('statement_timeout', $1::text, false)`;
 
-/** How one statement is sent. */
+/** The options of one statement. */
 export interface StatementOptions {
-  /** Whether each connection prepares it, and keeps its plan. @defaultValue true */
+  /** True if each connection prepares the statement and keeps its plan. @defaultValue true */
   readonly isPrepared?: boolean;
-  /** Whether it writes, so that a warning leaves its outcome unknown; `write` says so itself. */
+  /** True if the statement writes, so that a warning leaves its outcome unknown. Set by `write`. */
   readonly isWrite?: boolean;
-  /** How long it may take, where that is less than others may. */
+  /** The longest time in ms, if it is less than that of other statements. */
   readonly statementMs?: number | undefined;
 }
 
-/** Sends a statement with the values of $1, $2 …, and answers its rows. */
+/** Sends a statement with the values of $1, $2 … and returns its rows. */
 type Send = (
   text: string,
   values?: unknown[],
@@ -149,42 +149,41 @@ type Send = (
 /** The connections to one database. After `close` all statements reject with `unavailable`. */
 export interface Connections {
   /**
-   * Sends a statement that reads; once more where its connection was found dead at once, or its
-   * session outdated. The log hears when the database cannot be read.
+   * Sends a statement that reads. Sends it once more if its connection was dead or its session
+   * outdated. Logs the beginning and the end of an outage.
    * @throws DatabaseFailure
    */
   readonly read: Send;
 
   /**
-   * Sends a statement that writes, as a transaction of its own: its rows prove that it is
+   * Sends a statement that writes, as a transaction of its own. Its rows prove that it is
    * committed.
    * @throws DatabaseFailure
    */
   readonly write: Send;
 
-  /** Lets the log hear what became of a batch: it failed by what is given, or was stored. */
+  /** Logs the beginning of an outage of writing if `failure` is given, else its end. */
   reportWrite(failure?: unknown): void;
 
-  /** Ends a pool of ours; lets go of another's once nothing is under way. */
+  /** Ends the pool that a URL made, or removes all listeners from the caller's pool. */
   close(): Promise<void>;
 }
 
-/** What is known of one connection. */
+/** The state of one connection. */
 interface Session {
-  /** When it was made, or first seen. */
+  /** The time at which it was made or first seen, by `performance.now()`. */
   readonly since: number;
   isSetUp: boolean;
-  /** What the database warned of during its last statement, or ''. */
+  /** The warning of the database during the last statement, or ''. */
   warning: string;
-  /** Takes our listeners from it. */
-  leave(): void;
+  removeListeners(): void;
 }
 
 /**
- * Connects to the database of a URL, or uses somebody's pool.
- * @param statementMs How long a statement may take.
- * @param maxConnections The most connections at once, where the pool is ours.
- * @param log Hears when the database cannot be read or written to, and when it can again.
+ * Opens connections to the database of a URL, or uses the caller's pool.
+ * @param statementMs The longest time of a statement, in ms.
+ * @param maxConnections The most connections at once; ignored if a pool is given.
+ * @param log Receives a line when the database cannot be read or written to, and when it can again.
  * @throws as `poolFor`
  */
 export async function connectionsTo(
@@ -196,20 +195,20 @@ export async function connectionsTo(
   const isOurs = typeof database === 'string';
   const pool = isOurs ? await poolFor(database, maxConnections) : database;
 
-  /** Until the first answer the log has no line: whoever opens a storage hears what it fails by. */
+  /** While `opening`, nothing is logged, because errors are returned to the caller. */
   let state: 'opening' | 'open' | 'closed' = 'opening';
   const reportRead = outageReport('be read');
   const reportWrite = outageReport('be written to');
 
   const sessions = new Map<PostgresClient, Session>();
-  const underWay = new Set<Promise<unknown>>();
-  /** A session from before this moment may be dead or outdated, and is not used again. */
+  const inFlight = new Set<Promise<unknown>>();
+  /** Sessions from before this time may be dead or outdated, and are closed. */
   let trustedSince = Number.NEGATIVE_INFINITY;
   let mayPrepare = true;
 
-  // The pool itself takes out an idle connection that is lost.
+  // The pool itself removes an idle connection that is lost.
   pool.on('error', ignore);
-  // A database may say in one breath that it is connected and that it ends.
+  // Attached at once, because a database may accept and end a connection in one packet.
   pool.on('connect', sessionOf);
 
   const write: Send = (text, values, options) => send(text, values, { ...options, isWrite: true });
@@ -239,14 +238,14 @@ export async function connectionsTo(
   const send: Send = async (...statement) => {
     if (state === 'closed') throw closedError();
 
-    const answer = carryOut(...statement).finally(() => underWay.delete(answer));
-    underWay.add(answer);
-    return answer;
+    const result = carryOut(...statement).finally(() => inFlight.delete(result));
+    inFlight.add(result);
+    return result;
   };
 
   const carryOut: Send = async (text, values = [], options = {}) => {
     const { isPrepared = true, isWrite = false, statementMs: timeoutMs = statementMs } = options;
-    // The name is of this very text, as another version of ours may have prepared another.
+    // Named by its text, because another version of this program may share the session.
     const name =
       isPrepared && mayPrepare ? `petstore_${hash('sha256', text).slice(0, 32)}` : undefined;
 
@@ -257,12 +256,12 @@ export async function connectionsTo(
     session.warning = '';
 
     try {
-      const answer = client.query({ text, values, name, ...inBinary });
-      const { rows } = await inTime(answer, timeoutMs + graceMs);
+      const result = client.query({ text, values, name, ...inBinary });
+      const { rows } = await within(result, timeoutMs + graceMs);
 
-      // Of a reply that was damaged on its way the driver may make several answers, or none.
-      if (!Array.isArray(rows)) throw new Error('the answer has no rows');
-      // The warning may be that a synchronous standby was not waited for.
+      // From damaged bytes the driver may make several results, or none.
+      if (!Array.isArray(rows)) throw new Error('the result has no rows');
+      // The warning may be that the commit did not wait for a synchronous standby.
       if (isWrite && session.warning)
         throw Object.assign(new Error(session.warning), { severity: 'ERROR', code: '40003' });
 
@@ -272,13 +271,12 @@ export async function connectionsTo(
       const sqlState = stateOf(error);
       const isLost = isSessionLost(error);
       const now = performance.now();
-      // What was changed may be right in new sessions.
-      const mayRenew = now - trustedSince >= renewMs && statesOfSessions.test(sqlState);
-      // What ends one session mostly ends others with it.
-      if (isLost || mayRenew) trustedSince = now;
+      const mustRenew = now - trustedSince >= renewMs && outdatedSessionStates.test(sqlState);
+      // A cause that ends one session usually ends the others too.
+      if (isLost || mustRenew) trustedSince = now;
       client.release(isLost);
 
-      if (name !== undefined && statesOfPoolers.test(sqlState)) {
+      if (name !== undefined && poolerStates.test(sqlState)) {
         mayPrepare = false;
         return send(text, values, options);
       }
@@ -288,10 +286,10 @@ export async function connectionsTo(
     }
   };
 
-  /** A connection that is set up, and not known to be dead or outdated. */
+  /** Takes a connection that is set up and not known to be dead or outdated. */
   async function checkOut(): Promise<PostgresClient> {
     const connecting = pool.connect();
-    const client = await inTime(connecting, connectMs).catch((error: unknown) => {
+    const client = await within(connecting, connectMs).catch((error: unknown) => {
       connecting.then((late) => late.release(), ignore);
       throw error;
     });
@@ -305,7 +303,7 @@ export async function connectionsTo(
 
     try {
       const setting = client.query({ text: setUpSession, values: [statementMs], ...inBinary });
-      await inTime(setting, connectMs);
+      await within(setting, connectMs);
       session.isSetUp = true;
       return client;
     } catch (error) {
@@ -314,7 +312,7 @@ export async function connectionsTo(
     }
   }
 
-  /** What is known of a connection, which is listened to from then on. */
+  /** Returns the state of a connection. Attaches the listeners to a new connection. */
   function sessionOf(client: PostgresClient): Session {
     const known = sessions.get(client);
     if (known) return known;
@@ -322,25 +320,25 @@ export async function connectionsTo(
     const onEnd = () => sessions.delete(client);
     const onNotice = ({ severity = '', message, routine }: Notice) => {
       const isWarning = !/^(NOTICE|INFO|LOG|DEBUG\d?)$/.test(severity);
-      // The warnings of PL/pgSQL functions do not count.
+      // A trigger's RAISE WARNING says nothing about the commit.
       if (isWarning && routine !== 'exec_stmt_raise') session.warning = message || 'a warning';
     };
-    // An error that nobody listens for would end the process.
+    // Without an error listener, a lost connection would end the process.
     client.on('error', ignore);
     client.on('end', onEnd);
     client.on('notice', onNotice);
 
-    const leave = () => {
+    const removeListeners = () => {
       client.removeListener('error', ignore);
       client.removeListener('end', onEnd);
       client.removeListener('notice', onNotice);
     };
-    const session = { since: performance.now(), isSetUp: false, warning: '', leave };
+    const session = { since: performance.now(), isSetUp: false, warning: '', removeListeners };
     sessions.set(client, session);
     return session;
   }
 
-  /** Logs when the database stops doing something, and when it has done it again for a while. */
+  /** Returns a function that logs the beginning and the end of outages of one ability. */
   function outageReport(what: string) {
     let ability: 'working' | 'failing' | 'recovering' = 'working';
     let recovery: NodeJS.Timeout | undefined;
@@ -367,36 +365,36 @@ export async function connectionsTo(
 
   async function close() {
     state = 'closed';
-    // Our pool keeps its listeners: its last connections may still be lost.
+    // Our own pool keeps its listeners, because its last connections may still be lost.
     if (isOurs) return pool.end();
 
-    // A connection in use that is lost while nobody listens would end the process.
-    await Promise.allSettled(underWay);
+    // Without an error listener, the loss of a connection in use would end the process.
+    await Promise.allSettled(inFlight);
     pool.removeListener('error', ignore);
     pool.removeListener('connect', sessionOf);
-    for (const session of sessions.values()) session.leave();
+    for (const session of sessions.values()) session.removeListeners();
   }
 
   return { read, write, reportWrite, close };
 }
 
 /**
- * Whether a failure ends its session. Only an ERROR leaves the session as it was, and undoes the
- * statement, which is a transaction of its own: a FATAL or a PANIC may follow the commit. Where
- * messages are in another language than English, an ERROR is taken for the end of its session too;
- * but not 22P02, by which our own statements end themselves.
+ * True if a failure ends its session. An ERROR does not, and proves that the statement was undone.
+ * A FATAL or a PANIC ends the session and may follow the commit. In a language other than English
+ * the severity is not recognised, so an ERROR is treated as the end of the session too. The
+ * exception is 22P02, with which our own statements fail on purpose.
  */
 function isSessionLost(error: unknown) {
   const isError = error instanceof Error && 'severity' in error && error.severity === 'ERROR';
   return !isError && stateOf(error) !== '22P02';
 }
 
-/** Waits for a value, but only for so long. @throws ETIMEDOUT */
-function inTime<Value>(promise: Promise<Value>, timeoutMs: number): Promise<Value> {
+/** Returns the value of a promise. @throws Error `ETIMEDOUT` after `timeoutMs` */
+function within<Value>(promise: Promise<Value>, timeoutMs: number): Promise<Value> {
   return new Promise((resolve, reject) => {
     const giveUp = () =>
-      reject(Object.assign(new Error(`no answer within ${timeoutMs} ms`), { code: 'ETIMEDOUT' }));
-    // After a busy turn of the event loop the answer may be there, and not be read yet.
+      reject(Object.assign(new Error(`no response within ${timeoutMs} ms`), { code: 'ETIMEDOUT' }));
+    // Checked a tick later, because a response may have arrived during a busy tick.
     const timer = setTimeout(() => setImmediate(giveUp), timeoutMs);
 
     promise.finally(() => clearTimeout(timer)).then(resolve, reject);

@@ -1,10 +1,10 @@
-/** What this room uses of `pg`, an optional package: it is imported once a database is opened. */
+/** The part of `pg` that is used. The package is optional, so it is imported at the first use. */
 import { statSync } from 'node:fs';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError } from '../errors.js';
 import type { ByteString } from '../json.js';
 
-/** What calls back with a value after an event. */
+/** An emitter of events with one value. */
 interface Emitter<Event, Value> {
   on(event: Event, listener: (value: Value) => void): unknown;
   removeListener(event: Event, listener: (value: Value) => void): unknown;
@@ -12,29 +12,29 @@ interface Emitter<Event, Value> {
 
 type PoolEvents = Emitter<'error', Error> & Emitter<'connect', PostgresClient>;
 
-/** What a pool of connections must have; one of `pg` has it. */
+/** A pool of connections, as `pg` has it. */
 export interface PostgresPool extends PoolEvents {
-  /** Takes a connection, and waits for one where all are in use. */
+  /** Takes a connection, or waits for one if all are in use. */
   connect(): Promise<PostgresClient>;
 
-  /** Closes its connections, once all are given back. */
+  /** Closes all connections once they are released. */
   end(): Promise<void>;
 
-  /** How it was made. Where it has no `connectionTimeoutMillis`, the log has a warning. */
+  /** Its options. Without `connectionTimeoutMillis` a warning is logged. */
   readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
 }
 
-/** What the database says beside its answers. */
+/** A notice or a warning of the database. */
 export type Notice = Readonly<
   Partial<Record<'severity' | 'message' | 'routine', string | undefined>>
 >;
 
-/** A row by the names of its columns, which are text or bytea, as their bytes. */
+/** A row: the bytes of its columns, which are text or bytea, by their names. */
 export type Row = Readonly<Record<string, ByteString | null>>;
 
 type ClientEvents = Emitter<'error' | 'end', unknown> & Emitter<'notice', Notice>;
 
-/** A statement. `binary` is for what comes back, of which `types` makes byte strings. */
+/** A statement for the driver. Results are binary, and `types` turns them into byte strings. */
 interface Query {
   text: string;
   name?: string | undefined;
@@ -43,26 +43,26 @@ interface Query {
   types: { getTypeParser(): (bytes: Buffer | string) => ByteString };
 }
 
-/** A connection that was taken from a pool. */
+/** A connection taken from a pool. */
 export interface PostgresClient extends ClientEvents {
   query(query: Query): Promise<{ readonly rows: readonly Row[] }>;
 
-  /** Gives it back to the pool, or closes it. */
+  /** Returns the connection to the pool, or closes it if `destroy` is true. */
   release(destroy?: boolean): void;
 }
 
-/** How long a connection is waited for, and then its first answer. */
+/** The longest time of connecting, and then of the setup of the session, each in ms. */
 export const connectMs = 2_000;
 
-/** The values of `sslmode` that `pg` knows. */
+/** The values of `sslmode` that `pg` accepts. */
 const sslModes = /^(disable|no-verify|verify-full|verify-ca|require|prefer)$/;
 
-/** The parameters of a URL that name files for TLS. `pg` reads these whenever it connects. */
+/** The parameters of a URL that name TLS files. `pg` reads the files whenever it connects. */
 const tlsFiles = ['sslrootcert', 'sslcert', 'sslkey'];
 
 /**
- * Returns why a file for TLS that a URL names cannot be read; undefined if all can. A pipe or a
- * device would block the process.
+ * Returns why a TLS file of a URL cannot be read; undefined if all can. Only regular files are
+ * accepted, because reading a pipe or a device could block the process.
  */
 function tlsFileProblem({ searchParams }: URL): string | undefined {
   for (const name of tlsFiles)
@@ -76,9 +76,9 @@ function tlsFileProblem({ searchParams }: URL): string | undefined {
 }
 
 /**
- * Returns the URL, without its files for TLS if any of them cannot be read now. A connection
- * without them fails, or is refused by the database, and the next one tries again. A client of `pg`
- * that cannot read a file would throw instead, outside of every promise.
+ * Returns the URL, without its TLS files if one of them cannot be read now. A connection without
+ * them fails, and the next connection tries the files again. With a file that cannot be read, a
+ * client of `pg` would throw outside of every promise.
  */
 function readableUrl(text: string): string {
   const url = new URL(text);
@@ -90,11 +90,12 @@ function readableUrl(text: string): string {
   return url.href;
 }
 
-/** What is wanted in the place of a text; undefined where it is the URL of a database. */
+/** Returns what a text must be instead; undefined if it is a valid URL of a database. */
 export function wantedUrl(text: string): string | undefined {
   const url = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && new URL(text);
-  // What stands before an unescaped / ? or # of a password is taken for the host, which is logged;
-  // the @ before the true host is left.
+  // An unescaped / ? or # in a password ends the host, so that part of the password is taken for
+  // the host, which is logged. The @ before the true host then stands in the path, query or
+  // fragment.
   if (!url || `${url.pathname}${url.search}${url.hash}`.includes('@')) {
     const escapes =
       'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
@@ -106,9 +107,10 @@ export function wantedUrl(text: string): string | undefined {
 }
 
 /**
- * A pool of our own to the database of a URL.
- * @throws TypeError for what is no URL, which it does not repeat: it may hold a password.
- * @throws PetstoreError `storage_unusable` without `pg`, or if a file for TLS cannot be read.
+ * Returns a new pool of connections to the database of a URL.
+ * @throws TypeError if the URL is not valid; the message does not repeat it, because it may hold a
+ * password
+ * @throws PetstoreError `storage_unusable` if `pg` is missing or a TLS file cannot be read
  */
 export async function poolFor(text: string, maxConnections: number): Promise<PostgresPool> {
   const wanted = wantedUrl(text);
@@ -119,7 +121,7 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
   if (problem !== undefined)
     throw new PetstoreError('storage_unusable', `the database's URL: ${problem}; name a PEM file`);
 
-  // `pg` takes these modes for verify-full too, but with ten lines of warning.
+  // `pg` treats these modes as verify-full, but with ten lines of warning.
   if (!url.searchParams.has('uselibpqcompat'))
     url.search = url.search.replace(
       /\bsslmode=(prefer|require|verify-ca)\b/g,
@@ -142,8 +144,9 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
 }
 
 /**
- * A client that ends its connection where connecting fails, or where the parser of `pg` throws: for
- * bytes that no PostgreSQL sends it would throw out of a socket's event, and end the process.
+ * Returns a client class that closes its connection if connecting fails or if the parser of `pg`
+ * throws. Without it, damaged bytes would make the parser throw from a socket's event, which ends
+ * the process.
  */
 function guardedClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {
@@ -169,10 +172,10 @@ function guardedClient(Client: typeof DriverClient): typeof DriverClient {
         };
       };
       guard();
-      // With TLS the messages come on another stream.
+      // With TLS another stream carries the messages.
       connection.once('sslconnect', guard);
 
-      // The pool forgets a client that does not connect, and the other end may leave it open.
+      // The pool forgets a client that fails to connect, and the server may keep its socket open.
       const end = () => void connection.stream.destroy();
       connection.on('error', end).on('errorMessage', end);
       connection.once('readyForQuery', () => connection.off('errorMessage', end));

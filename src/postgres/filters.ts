@@ -1,4 +1,4 @@
-/** How PostgreSQL finds pets by each field that lists filter by. */
+/** The SQL conditions and indexes of the fields that lists filter by. */
 import { filterableFields, petStatuses, type FilterName, type PetFilter } from '../pet.js';
 
 /** Adds a value to a statement, and returns its placeholder. */
@@ -7,21 +7,21 @@ export type AddValue = (value: string | bigint) => string;
 /** The SQL of one field that lists filter by. */
 interface SqlFilter<Value> {
   /**
-   * Returns the condition for a value. A value that is spelled out makes another statement, which
-   * each connection prepares: spell out few values, and add all others by `addValue`.
+   * Returns the condition for a value. A literal value makes a statement of its own, which each
+   * connection prepares: use literals for few values, and `addValue` for all others.
    */
   condition(value: Value, addValue: AddValue): string;
-  /** The statements that make the indexes, as {@link migrations} of tables.ts must be. */
+  /** The statements that create the indexes; the rules of `migrations` apply to them. */
   readonly migrations: readonly string[];
 }
 
 const filters: { readonly [Name in FilterName]: SqlFilter<NonNullable<PetFilter[Name]>> } = {
   status: {
-    // Spelled out, so that the planner can choose the index of the status.
+    // A literal, so that the planner can choose the index of the status.
     condition: (status) => `status = '${status}'`,
 
-    // With an index for each status a page of one never costs more than a page of all, whatever
-    // status the planner takes for common.
+    // One index for each status, so that a filtered page costs no more than a page of all pets,
+    // however common the planner believes the status is.
     migrations: petStatuses.map(
       (status) => `CREATE INDEX IF NOT EXISTS petstore_pets_${status}
 ON petstore_pets (id ASC) WHERE status = '${status}'`,
@@ -29,10 +29,10 @@ ON petstore_pets (id ASC) WHERE status = '${status}'`,
   },
 };
 
-/** The statements that make the indexes of all filters. */
+/** The statements that create the indexes of all filters. */
 export const filterMigrations = Object.values(filters).flatMap(({ migrations }) => migrations);
 
-/** Returns true if a filter has a value that no pet can have, which must not reach a statement. */
+/** True if a filter has a value that no pet can have. Such a value must not reach a statement. */
 export function isImpossible(filter: PetFilter): boolean {
   const values: Readonly<Record<string, unknown>> = filter;
   return filterableFields.some(
@@ -40,7 +40,7 @@ export function isImpossible(filter: PetFilter): boolean {
   );
 }
 
-/** Returns the conditions of a filter, each of which ends with AND. */
+/** Returns the conditions of a filter, each followed by AND. */
 export function conditionsOf(filter: PetFilter, addValue: AddValue): string {
   const values: Readonly<Record<string, unknown>> = filter;
   const known: Readonly<Record<string, SqlFilter<unknown>>> = filters;

@@ -1,16 +1,11 @@
-/**
- * The public API of `petstore/postgres`: the storage in a PostgreSQL database, which several
- * servers may share.
- */
+/** The public API of `petstore/postgres`: a storage in PostgreSQL that several servers share. */
+export { type PostgresPool, wantedUrl } from './driver.js';
+export { untilThere, waitForDatabase } from './failures.js';
+export { postgresStorage, type PostgresStorageOptions } from './postgres-storage.js';
+export { type Migration, migratePostgres, MissingTables } from './schema.js';
 export {
-  type Migration,
-  migratePostgres,
-  MissingTables,
   postgresImport,
   postgresRecordNames,
   postgresTarget,
   seedPostgres,
-  untilThere,
-} from './administer.js';
-export { type PostgresPool, wantedUrl } from './driver.js';
-export { postgresStorage, type PostgresStorageOptions } from './postgres-storage.js';
+} from './transfers.js';

@@ -1,4 +1,4 @@
-/** PostgreSQL storage: pets in a database that several servers may share. */
+/** The PostgreSQL storage: pets in a database that several servers share. */
 import {
   toPetStorage,
   toPetTexts,
@@ -9,24 +9,25 @@ import {
 import type { Log } from '../log.js';
 import { checkNames, steadyClock } from '../options.js';
 import type { PetStorage } from '../storage.js';
-import { connectToTables, throwUnusable, untilThere } from './administer.js';
 import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
-import { postgresRecords } from './postgres-records.js';
-import { petTable, recordTable, selectTime } from './tables.js';
+import { throwUnusable, waitForDatabase } from './failures.js';
+import { connectToTables } from './schema.js';
+import { petTable, recordTable, selectTime } from './statements.js';
+import { tableStore } from './table-store.js';
 
-/** What a PostgreSQL storage may be given. */
+/** The options of `postgresStorage`. */
 export interface PostgresStorageOptions {
-  /** Hears when the database cannot be used, and when it can again. @defaultValue nobody */
+  /** Receives a line when the database fails and when it works again. @defaultValue no log */
   readonly log?: Log;
 
-  /** The most connections at once, from 1; not for a pool that is given. @defaultValue 10 */
+  /** The most connections at once, from 1; ignored if a pool is given. @defaultValue 10 */
   readonly maxConnections?: number;
 
   /**
-   * Whether it is there to be copied from (see `copyPets`). A read may take 20 s then, in place of
-   * 3, and rejects with `storage_unusable` and the reason. Nothing is written as it opens: a
-   * standby, or a role that may only read, can be copied from.
+   * True if the storage is the source of a copy (see `copyPets`). A read may then take 20 s instead
+   * of 3 s, and fails with `storage_unusable` and the reason. Opening writes nothing, so that a
+   * standby, or a role with only the privilege to read, can be copied from.
    * @defaultValue false
    */
   readonly isSource?: boolean;
@@ -34,10 +35,11 @@ export interface PostgresStorageOptions {
 
 /**
  * Opens the storage in a database that has the tables (see `migratePostgres`).
- * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which stays its
- * owner's to end.
- * @throws PetstoreError `storage_unusable` without `pg`, database, tables or rights; TypeError for
- * what is no URL, and for options against the rules.
+ * @param database A URL such as `postgres://user@host/name`, or a pool of `pg`, which the caller
+ * ends.
+ * @throws PetstoreError `storage_unusable` if `pg`, the database, the tables or a privilege is
+ * missing
+ * @throws TypeError if the URL or an option is not valid
  */
 export async function postgresStorage(
   database: string | PostgresPool,
@@ -54,12 +56,13 @@ export async function postgresStorage(
     throw new TypeError('option maxConnections must be an integer from 1');
 
   const given = typeof database === 'string' ? undefined : database.options;
-  // Without it a connection that falls silent while it is made keeps its place for ever.
+  // Without a timeout, a connection attempt without a response holds its place in the pool for
+  // ever.
   if (given !== undefined && !(Number(given.connectionTimeoutMillis) > 0))
     log(
       'warn',
-      'the pool has no connectionTimeoutMillis, and may not come back after a silence; ' +
-        'give it 2000',
+      'the pool has no connectionTimeoutMillis, so it may not recover from a network failure; ' +
+        'set connectionTimeoutMillis: 2000',
     );
 
   const statementMs = isSource ? copyingMs : servingMs;
@@ -69,7 +72,7 @@ export async function postgresStorage(
     opened.read(...statement).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 
-  const pets = postgresRecords(connections, petTable, log);
+  const pets = tableStore(connections, petTable, log);
 
   const refuse = async (error: unknown) => {
     await connections.close();
@@ -78,7 +81,7 @@ export async function postgresStorage(
   if (!isSource) await pets.open().catch(refuse);
   const [row] = await connections.read(selectTime).catch(refuse);
 
-  const kinds = [pets];
+  const stores = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
@@ -94,14 +97,14 @@ export async function postgresStorage(
     records: (name, kind) =>
       recordsWhenOpen(kind, async () => {
         names.take(name);
-        const records = postgresRecords(connections, recordTable(name), log);
-        kinds.push(records);
-        await untilThere(() => records.open().catch(throwUnusable), log);
+        const records = tableStore(connections, recordTable(name), log);
+        stores.push(records);
+        await waitForDatabase(() => records.open().catch(throwUnusable), log);
         return records.store;
       }),
-    ready: async () => void (await Promise.all(kinds.map((records) => records.ready()))),
+    ready: async () => void (await Promise.all(stores.map((store) => store.ready()))),
     close: () =>
-      (closing ??= Promise.all(kinds.map((records) => records.close())).then(() =>
+      (closing ??= Promise.all(stores.map((store) => store.close())).then(() =>
         untilClosed(connections.close()),
       )),
   };

@@ -1,5 +1,4 @@
-// nginx and HAProxy as docs/deploy.md has them, before two servers on one database that are
-// restarted one after the other.
+// nginx and HAProxy, configured as in docs/deploy.md, during rolling restarts of two servers.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -21,17 +20,17 @@ import {
 import { until } from '../support/waiting.js';
 
 const deploy = readFileSync(join(root, 'docs/deploy.md'), 'utf8');
-/** Before each balancer: some at each moment of a restart. */
+/** The clients of each balancer. They are few, but busy at each moment of a restart. */
 const clients = 4;
 const pauseMs = 200;
 
-/** How each is run with its block of the document, and what it said of failures, in a folder. */
+/** The balancers: how to run each in a folder with its block of the document, and its log. */
 const balancers = [
   {
     name: 'nginx',
     prepare: (cwd: string, config: string): readonly string[] => {
-      // What a package's own nginx.conf is around a file of conf.d. Paths are relative to the
-      // folder of the test, which is given by `-p` and may have a space in its name.
+      // The nginx.conf of a package, around a file of conf.d. Paths are relative to the folder of
+      // `-p`, because the folder's name may contain a space.
       const bodies = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
         .map((kind) => `${kind}_temp_path ${kind};`)
         .join(' ');
@@ -51,7 +50,7 @@ const balancers = [
       writeFileSync(join(cwd, 'haproxy.cfg'), config);
       return ['-db', '-f', join(cwd, 'haproxy.cfg')];
     },
-    logOf: () => 'it keeps no log',
+    logOf: () => 'no log',
   },
 ];
 
@@ -60,7 +59,7 @@ const missing = balancers.filter((_, index) => programs[index] === undefined);
 const words = missing.map(({ name }) => `no ${name} here: apt-get install ${name}`).join('; ');
 if (words !== '') assert.ok(!isSkipForbidden, words);
 
-test('C48: rolling restarts after nginx and HAProxy, under load: no error reaches a client', {
+test('C48 restarts servers behind nginx and HAProxy without an error for clients', {
   skip: words || withoutDatabase(),
 }, async (t) => {
   const url = await newDatabase();
@@ -72,12 +71,12 @@ test('C48: rolling restarts after nginx and HAProxy, under load: no error reache
     const args = prepare(cwd, configOf(name, port, ports));
     const running = new StartedProcess(programs[index] ?? '', args, { cwd });
     atEnd(t, () => running.end('SIGKILL'));
-    await until(`${name} to be ready`, () => answers(port));
+    await until(`${name} to be ready`, () => isHealthy(port));
     return { writers: new Writers(t, Number(port), clients, pauseMs), logOf: () => logOf(cwd) };
   });
   const loads = await Promise.all(fronts);
 
-  // One, the other, and the one once more, which has come back into its place by then.
+  // The first server is restarted twice, the second time after it has rejoined.
   for (const at of [0, 1, 0]) {
     const { code, stderr } = (await servers[at]?.end('SIGTERM')) ?? assert.fail();
     assert.equal(code, 0, stderr);
@@ -96,7 +95,7 @@ test('C48: rolling restarts after nginx and HAProxy, under load: no error reache
     rows.length,
     added.reduce((sum, each) => sum + each),
   );
-  t.diagnostic(`${added.join(' and ')} animals added and read`);
+  t.diagnostic(`${added.join(' and ')} pets added and read`);
 });
 
 function configOf(block: string, front: string, ports: readonly string[]): string {
@@ -113,17 +112,17 @@ function configOf(block: string, front: string, ports: readonly string[]): strin
   return listening;
 }
 
-/** Starts a server as the document says, and waits until `/readyz` is 200. */
+/** Starts a server as in the document, and waits until `/readyz` is 200. */
 async function startBehind(t: TestContext, url: string, port: string): Promise<StartedServer> {
   const [, flags = ''] = /^petstore --storage \S+ --port 3001 (.*)$/m.exec(deploy) ?? [];
   assert.match(flags, /^--drain [1-9]$/);
   const args = ['--storage', url, '--port', port, ...flags.split(' ')];
   const server = await startServer(t, args, { cwd: folder(t) });
-  await until('a server that is ready', async () => (await server.get('/readyz')).status === 200);
+  await until('a ready server', async () => (await server.get('/readyz')).status === 200);
   return server;
 }
 
-async function answers(port: string): Promise<boolean> {
+async function isHealthy(port: string): Promise<boolean> {
   try {
     return (await fetch(`http://127.0.0.1:${port}/healthz`)).status === 200;
   } catch {

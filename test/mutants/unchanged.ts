@@ -247,13 +247,13 @@ export const unchanged: readonly Unchanged[] = [
     why: speed,
   },
   {
-    file: 'postgres/administer.ts',
+    file: 'postgres/schema.ts',
     text: '/^(23505|42P07|42710|XX000|40001|40P01)$/',
     becomes: '/(23505|42P07|42710|XX000|40001|40P01)$/',
     why: 'An SQLSTATE has five characters.',
   },
   {
-    file: 'postgres/administer.ts',
+    file: 'postgres/transfers.ts',
     text: "(parsePet(json).status ?? '') : ''",
     becomes: '(parsePet(json).status ?? \'\') : "Stryker was here!"',
     why: 'The table of records has no statuses.',
@@ -265,13 +265,13 @@ export const unchanged: readonly Unchanged[] = [
     why: 'An SQLSTATE has five characters.',
   },
   {
-    file: 'postgres/postgres-records.ts',
+    file: 'postgres/table-reader.ts',
     text: 'performance.now() > endAt',
     becomes: 'performance.now() >= endAt',
     why: 'No millisecond of it is promised.',
   },
   {
-    file: 'postgres/writer.ts',
+    file: 'postgres/batch-writer.ts',
     text: "keyUse: { key: randomUUID(), body: '', at: 0 }",
     becomes: 'keyUse: { key: randomUUID(), body: "Stryker was here!", at: 0 }',
     why: 'A rehearsal stores nothing, whatever its body.',

@@ -1,31 +1,28 @@
-/**
- * Owns a way to several servers through one port, each in its turn, past those that are gone. Knows
- * no animals.
- */
+/** A round-robin TCP balancer in front of several servers. */
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import type { Ending } from '../support/at-end.js';
 import { listen } from './tcp.js';
 
-/** Passes on what one socket says, its end and its break to the other. */
+/** Passes bytes, end and errors of one socket on to another. */
 function join(one: Socket, other: Socket): void {
   one.pipe(other);
-  // What was sent before is still to arrive.
+  // Destroyed only after all pending bytes are sent.
   one.on('close', () => other.destroySoon());
 }
 
 /**
- * Gives each connection to one port to the next of several servers of 127.0.0.1, byte for byte.
- * `counts` says how many connections each got.
+ * Passes each connection on to the next server of 127.0.0.1, and skips servers that refuse it.
+ * `counts` has the number of connections of each server.
  */
 export async function balanceConnections(t: Ending, ports: () => readonly number[]) {
   const counts: number[] = [];
-  let turn = 0;
+  let connection = 0;
   const { port } = await listen(
     t,
     (client, { track }) => {
       const tryNext = (left: number): void => {
-        const index = turn++ % ports().length;
+        const index = connection++ % ports().length;
         counts[index] = (counts[index] ?? 0) + 1;
         const port = ports()[index] ?? assert.fail();
         const upstream = track(connect({ port, host: '127.0.0.1', allowHalfOpen: true }));

@@ -1,7 +1,4 @@
-/**
- * Owns a throw-away PostgreSQL from the binaries of this machine: made, started, crashed, removed.
- * Knows no animals.
- */
+/** A temporary PostgreSQL server from the binaries of this machine. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, readdirSync } from 'node:fs';
@@ -13,19 +10,19 @@ import { childEnvironment } from '../support/environment.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { freePort } from '../support/process.js';
 
-/** How long it may take to start or stop. */
+/** How long starting or stopping may take, in ms. */
 const deadlineMs = 60_000;
 
 /**
- * How much of the memory must be free for a cluster, which takes some hundred MiB, beside others.
- * Each schema is twenty files that are made, which a disk takes long over; no power cut is tried on
- * them, and what a killed server wrote is there as it would be on a disk.
+ * How many bytes of memory must be free for a cluster in memory, which takes some hundred MiB. It
+ * is in memory because creating the twenty files of each schema is slow on a disk. Writes of a
+ * killed server survive there too.
  */
 const roomBytes = 4 * 2 ** 30;
 
 /**
- * Ends the cluster and removes its folder once nobody holds its standard input: so also where the
- * tests are killed. It must not be killed with them, and is in a process group of its own.
+ * Ends the cluster and removes its folder once its standard input is closed, so also if the tests
+ * are killed. It has its own process group, so that it is not killed with the tests.
  */
 const guardScript = `cat > /dev/null
 if pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2> /dev/null; then
@@ -35,10 +32,7 @@ if pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2
 fi
 rm -rf "$1"`;
 
-/**
- * The folder of PostgreSQL's server programs, the newest where there are several; undefined where
- * there are none.
- */
+/** Returns the folder of the newest PostgreSQL server programs; undefined if there are none. */
 export function serverPrograms(): string | undefined {
   const debian = '/usr/lib/postgresql';
   const versions = existsSync(debian)
@@ -53,10 +47,7 @@ export function serverPrograms(): string | undefined {
   );
 }
 
-/**
- * A PostgreSQL of our own on a free port of 127.0.0.1. Its superuser is `postgres`, without a
- * password.
- */
+/** A PostgreSQL server on a free port of 127.0.0.1. Its superuser `postgres` has no password. */
 export class Cluster {
   readonly folder: string;
   readonly #programs: string;
@@ -80,10 +71,11 @@ export class Cluster {
   }
 
   /**
-   * Makes and starts one.
-   * @param settings More settings of the server, such as `max_connections=20`.
-   * @param folder An empty one of its own, which goes with it; without it one in memory.
-   * @param environment What is set for the server alone, in addition to `childEnvironment`.
+   * Creates and starts a cluster.
+   * @param settings Settings of the server, such as `max_connections=20`.
+   * @param folder An empty folder, which is removed with the cluster; by default a folder in
+   * memory.
+   * @param environment Variables of the server, in addition to `childEnvironment`.
    */
   static async start(
     settings: readonly string[] = [],
@@ -91,14 +83,14 @@ export class Cluster {
     environment: NodeJS.ProcessEnv = {},
   ): Promise<Cluster> {
     const programs = serverPrograms() ?? assert.fail('no PostgreSQL server programs here');
-    // Not synced, for a cluster that a power cut may take; what the server writes later is.
+    // Not synced, because a power cut may destroy a cluster of a test.
     const words = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
     return new Cluster(programs, folder).#begin('initdb', words, settings, environment);
   }
 
   /**
-   * Makes and starts a standby of one, which can only be read. @param name What it calls itself to
-   * the other.
+   * Creates and starts a read-only standby.
+   * @param name Its `application_name` at the primary.
    */
   static async standbyOf(primary: Cluster, name: string): Promise<Cluster> {
     const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
@@ -110,13 +102,12 @@ export class Cluster {
     return `postgres://postgres@127.0.0.1:${this.port}/postgres`;
   }
 
-  /** Starts the server, where it does not run, and waits until it takes connections. */
+  /** Starts the server unless it runs, and waits until it accepts connections. */
   async up(settings: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Promise<void> {
     if (this.#isRunning) return;
     if (this.port === 0) this.port = Number(await freePort());
     const giveUpAt = performance.now() + deadlineMs;
-    // Behind a crash the last of the old processes may hold the memory that they shared for a
-    // moment.
+    // For a moment after a crash, an old process may still hold the shared memory.
     while (!(await this.#tryUp(settings, environment))) {
       assert.ok(performance.now() < giveUpAt, `PostgreSQL does not start: ${this.#said}`);
       await wait(20);
@@ -124,15 +115,15 @@ export class Cluster {
   }
 
   /**
-   * Ends the server: SIGTERM waits for its clients, SIGINT throws them out, SIGQUIT ends at once,
-   * SIGKILL crashes it.
+   * Ends the server. SIGTERM waits for its clients, SIGINT disconnects them, SIGQUIT ends at once,
+   * and SIGKILL crashes it.
    */
   async down(signal: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
     const server = this.#server;
     if (server === undefined || !this.#isRunning) return;
     const gone = once(server, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
     if (signal === 'SIGKILL') {
-      // Its children first, while it can start no more.
+      // Stops it first, so that it cannot start new children.
       server.kill('SIGSTOP');
       spawnSync('pkill', ['-KILL', '-P', String(server.pid)]);
     }
@@ -140,7 +131,7 @@ export class Cluster {
     await gone;
   }
 
-  /** Ends it for good. */
+  /** Ends the server and removes its folder. */
   async remove(): Promise<void> {
     if (this.#guard.exitCode !== null) return;
     const gone = once(this.#guard, 'exit', { signal: AbortSignal.timeout(deadlineMs) });
@@ -156,7 +147,7 @@ export class Cluster {
     return join(this.folder, 'data');
   }
 
-  /** Runs the program that makes its data, and starts it; removes all of it where that fails. */
+  /** Creates the data by `program` and starts the server. If that fails, removes everything. */
   async #begin(
     program: string,
     words: readonly string[],
@@ -182,7 +173,7 @@ export class Cluster {
       'unix_socket_directories=',
       'listen_addresses=127.0.0.1',
       'logging_collector=off',
-      // What a killed server wrote is there all the same; only a power cut would take it.
+      // Only a power cut would lose writes; those of a killed server survive.
       'fsync=off',
       ...settings,
     ];
@@ -193,7 +184,7 @@ export class Cluster {
       cwd: this.folder,
       env: childEnvironment(environment),
       stdio: ['ignore', 'ignore', 'pipe'],
-      // Killed with the tests, it would leave its shared memory: the guard ends it.
+      // Ended by the guard. If it were killed with the tests, its shared memory would stay.
       detached: true,
     });
     this.#server = server;
@@ -203,15 +194,15 @@ export class Cluster {
       .on('data', (text: string) => (this.#said = (this.#said + text).slice(-4_000)));
     const giveUpAt = performance.now() + deadlineMs;
     while (server.exitCode === null && server.signalCode === null && performance.now() < giveUpAt) {
-      if (await answers(this.url)) return true;
+      if (await acceptsConnection(this.url)) return true;
       await wait(20);
     }
     return false;
   }
 }
 
-/** Whether a server takes a connection. */
-async function answers(url: string): Promise<boolean> {
+/** True if a server accepts a connection. */
+async function acceptsConnection(url: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
   client.on('error', () => undefined);
   try {
@@ -224,7 +215,7 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-/** PostgreSQL refuses to run as root; then it runs as Debian's user for it. */
+/** Returns Debian's user `postgres` if this process is root, because PostgreSQL refuses root. */
 function identity(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   const ofUser = (flag: string): number => Number(execFileSync('id', [flag, 'postgres']));

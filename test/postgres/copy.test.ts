@@ -1,5 +1,4 @@
-// copy and import: many animals from a file to a database and back, and what may happen on the way;
-// F11, F12: an import goes on at its place, whatever became of an answer; a seed comes once and whole.
+// `copy`, `import` and `--seed` with a database, with interruptions.
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -17,8 +16,8 @@ import { WorkingFolder } from '../support/working-folder.js';
 import { apiKey, messagesOf } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
 import {
-  answerTo,
-  askedOf,
+  linesOf,
+  statementsOf,
   expectAdded,
   expectStored,
   hold,
@@ -35,22 +34,22 @@ import {
 import { until } from '../support/waiting.js';
 
 async function countIn(url: string): Promise<number> {
-  return Number(await answerTo(url, 'SELECT count(*) FROM petstore_pets'));
+  return Number(await linesOf(url, 'SELECT count(*) FROM petstore_pets'));
 }
 
-/** Kills a command as soon as it has done a part. */
+/** Kills a command once it has done a part of its work. */
 async function killed(
   here: WorkingFolder,
   line: string,
   hasBegun: () => boolean | Promise<boolean>,
 ): Promise<void> {
-  // The tests below measure the same with fewer animals, and measuring costs a fifth.
+  // Without coverage, which costs a fifth here; other tests cover the same code.
   const running = here.begin(line, { NODE_V8_COVERAGE: '' });
-  await until('a part of it', hasBegun);
+  await until('a part of the work', hasBegun);
   assert.equal((await running.end('SIGKILL')).signal, 'SIGKILL');
 }
 
-/** A database to copy to, and the way there. */
+/** The target of a copy; `far` is the URL that adds pets. */
 const copyTo = (url: string, far = url) => ({
   open: () => postgresStorage(url),
   openTarget: () => postgresTarget(far),
@@ -62,7 +61,7 @@ const pet = (id: number): StoredText => ({
 });
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
-  test('40,000 animals from a file to PostgreSQL and back, both ways killed in the middle: the same bytes', async (t) => {
+  test('copies 40,000 pets to a database and back, byte for byte, across kill -9', async (t) => {
     const animals = someAnimals(40_000);
     const here = new WorkingFolder(t);
     const url = await newDatabase();
@@ -70,7 +69,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
     const there = `copy --from file:a --to ${url}`;
     await killed(here, there, async () => (await countIn(url)) > 0);
-    // What it sent last may be at work for a moment longer.
+    // The last statement may run for a moment longer.
     await untilRow(
       url,
       "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE application_name = 'petstore' AND state = 'active') = 0",
@@ -99,7 +98,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     );
   });
 
-  test('hard animals keep ids and bytes, there, to another database and back', async (t) => {
+  test('copies edge-case pets byte for byte, to another database and back', async (t) => {
     const here = new WorkingFolder(t);
     const [one, other] = await Promise.all([newDatabase(), newDatabase()]);
     writeAnimals(here.at('a'), hardAnimals);
@@ -118,10 +117,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       hardAnimals.at(-1),
     );
     assert.equal(await (await server.get('/v1/pets?status=sold')).text(), `[${hardAnimals[1]}]`);
-    assert.equal((await server.add('Rex')).status, 503, 'there are no ids left');
+    assert.equal((await server.add('Rex')).status, 503, 'no ids are left');
   });
 
-  test('orders go along, to a database and back, and go on behind the last', async (t) => {
+  test('copies orders to a database and back', async (t) => {
     const here = new WorkingFolder(t);
     const url = await newDatabase();
     const order = {
@@ -148,7 +147,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       );
     const listed = await place(url);
     assert.ok(listed.startsWith(first.slice(0, -1)));
-    // As a standby has it.
+    // Read-only, as a standby is.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
     await here.prints(`copy --from ${readOnly} --to file:b`, /^2 animals .*\n6 orders /);
     assert.deepEqual(
@@ -158,7 +157,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await assert.rejects(postgresTarget(url, "x'; DROP"), { name: 'TypeError' });
   });
 
-  test('a database with other animals, without tables, or that is the same, is refused and left as it is', async (t) => {
+  test('a copy refuses a target with other pets or without tables, and its source as target', async (t) => {
     const here = new WorkingFolder(t);
     const { url, storage } = await openNew(t);
     await storage.insert(rex);
@@ -178,46 +177,46 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.deepEqual(here.names(), ['a']);
   });
 
-  test('reading may take longer than a client would wait', async (t) => {
+  test('a read of the source of a copy may take longer than one for a client', async (t) => {
     const { url, storage } = await openNew(t);
     await storage.insert(rex);
     const source = await open(t, url, { isSource: true });
     const release = await hold(t, url, 'LOCK TABLE petstore_pets');
     const reading = source.list({ limit: 1 });
     await untilWaiting(url, 1, 'petstore_pets');
-    // A server would have given it up by then.
+    // A read for a client would have timed out by then.
     await Promise.race([wait(4_500), reading]);
     await release();
     assert.equal((await reading).length, 1);
   });
 
-  test('opening a source writes nothing, where opening a storage to serve tries whether it may', async (t) => {
+  test('opening the source of a copy writes nothing', async (t) => {
     const pool = await poolOf(t, { max: 1 });
-    const asked = askedOf(pool);
+    const statements = statementsOf(pool);
     for (const isSource of [true, false]) {
       const storage = await open(t, pool, { isSource });
       await storage.list({ limit: 1 });
       assert.equal(
-        asked.some(({ text }) => text.includes('INSERT')),
+        statements.some(({ text }) => text.includes('INSERT')),
         !isSource,
       );
     }
   });
 
-  test('what reading fails by is told with its reason', async (t) => {
+  test('a copy reports the reason if reading its source fails', async (t) => {
     const { far, proxy } = await proxied(t);
     const source = await open(t, far, { isSource: true });
     const records = source.records?.('orders', notes) ?? assert.fail();
     await records.opened;
     proxy.mode = 'closed';
-    const told = { ...unusable, message: /^the database cannot be used: .* \(.+\)$/ };
+    const withReason = { ...unusable, message: /^the database cannot be used: .* \(.+\)$/ };
     const to = { open: () => assert.fail('opened'), openTarget: () => assert.fail('opened') };
-    await assert.rejects(copyPets(source, to), told);
-    await assert.rejects(source.list({ limit: 1 }), told);
-    await assert.rejects(records.list({ limit: 1 }), told);
+    await assert.rejects(copyPets(source, to), withReason);
+    await assert.rejects(source.list({ limit: 1 }), withReason);
+    await assert.rejects(records.list({ limit: 1 }), withReason);
   });
 
-  test('a reply that is lost after the commit: one line says to run it again, and then the batch is there once', async (t) => {
+  test('a copy repeated after a lost result stores its pets once', async (t) => {
     const { url, far, proxy } = await proxied(t);
     const source = memoryStorage();
     await expectAdded(source, 1n, 2n, 3n);
@@ -227,7 +226,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     proxy.mode = 'deaf';
     await assert.rejects(opened.adopt([pet(2)]), {
       ...unusable,
-      message: /run it again: it goes on/,
+      message: /run the command again; it goes on/,
     });
     await opened.close();
     await until('the batch', async () => (await countIn(url)) === 2);
@@ -235,10 +234,10 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const { count, present } = await copyPets(source, to);
     assert.deepEqual([count, present], [3, 2]);
     await expectStored(url, 3);
-    assert.equal(await answerTo(url, 'SELECT last_id FROM petstore_counters'), '3');
+    assert.equal(await linesOf(url, 'SELECT last_id FROM petstore_counters'), '3');
   });
 
-  test('whoever adds to the database meanwhile ends the copy, and loses nothing', async (t) => {
+  test('a copy ends if another program adds to the database', async (t) => {
     const { url, storage } = await openNew(t);
     const target = await postgresTarget(url);
     atEnd(t, () => target.close());
@@ -248,7 +247,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.equal((await storage.get(2n))?.name, 'Rex');
   });
 
-  test('ids that the database has given, or has an animal of, are not given again', async (t) => {
+  test('a copy refuses ids that the database has given or that rows have', async (t) => {
     const url = await newDatabase();
     await query(url, 'UPDATE petstore_counters SET last_id = 5');
     const source = memoryStorage();
@@ -263,7 +262,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await assert.rejects(target.adopt([pet(6), pet(7)]), { ...unusable, message: /duplicate key/ });
     const state =
       'SELECT last_id, (SELECT count(*) FROM petstore_pets) AS pets FROM petstore_counters';
-    assert.equal(await answerTo(url, state), '5|1');
+    assert.equal(await linesOf(url, state), '5|1');
   });
 });
 
@@ -272,14 +271,14 @@ const silent = () => undefined;
 const namesTo = (count: number) => Array.from({ length: count }, (_, index) => `${index}`);
 const draftsOf = (count: number) => namesTo(count).map((name) => ({ name, categoryId: 1n }));
 
-/** A folder with so many animals in a file to be imported. */
+/** Returns a folder with pets in `in.jsonl`. */
 function folderWith(t: TestContext, count: number): WorkingFolder {
   const lines = namesTo(count).map((name) => `{"name":"${name}","categoryId":1}\n`);
   return new WorkingFolder(t, { 'in.jsonl': lines.join('') });
 }
 
 describe('an import into a database', { skip: withoutDatabase() }, () => {
-  /** An import behind a proxy. */
+  /** Opens an import behind a proxy. */
   async function importing(t: TestContext) {
     const { url, far, proxy } = await proxied(t);
     const target = await postgresImport(far, source, silent);
@@ -287,12 +286,12 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     return { url, proxy, target };
   }
 
-  test('F11 a batch whose answer is lost is asked for, not added again', async (t) => {
+  test('F11 looks up a batch whose result was lost instead of adding it again', async (t) => {
     const { url, proxy, target } = await importing(t);
     assert.equal(await target.add(draftsOf(10)), 10);
     proxy.mode = 'deaf';
     const adding = target.add(draftsOf(500));
-    await until('the answer that is lost', () => proxy.repliesLost > 0);
+    await until('a lost result', () => proxy.repliesLost > 0);
     proxy.mode = 'closed';
     await until('the batch', async () => (await countIn(url)) === 510);
     proxy.mode = 'open';
@@ -301,9 +300,9 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     await expectStored(url, 511);
   });
 
-  test('F11 a batch that may still be under way is waited for', async (t) => {
+  test('F11 waits for a batch that may still be in flight', async (t) => {
     const { url, proxy, target } = await importing(t);
-    // It comes to the lock that somebody else has, and its connection is lost there.
+    // The connection is lost while the statement waits in the trigger.
     await query(
       url,
       `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NEW; END';
@@ -317,7 +316,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await namesIn(url), ['0', '1', '2']);
   });
 
-  test('F11 two that import one file at once, and one more behind them, add each animal once', async (t) => {
+  test('F11 adds each pet once in concurrent and repeated imports', async (t) => {
     const url = await newDatabase();
     const here = folderWith(t, 9_000);
     const importing = `import in.jsonl --storage ${url}`;
@@ -332,7 +331,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await namesIn(url), namesTo(9_000));
   });
 
-  test('F11 a file that has grown goes on behind the pets that were imported', async (t) => {
+  test('F11 goes on after the imported pets if the file has grown', async (t) => {
     const url = await newDatabase();
     const here = folderWith(t, 9_000);
     const all = here.read('in.jsonl');
@@ -349,7 +348,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       assert.deepEqual(await namesIn(url), namesTo(Math.max(count, (await namesIn(url)).length)));
     }
 
-    // Two at once add what both files begin with once.
+    // Concurrent imports of both files add their common beginning once.
     const both = await newDatabase();
     here.write('in.jsonl', all);
     here.write('grown.jsonl', `${all}{"name":"last","categoryId":1}\n`);
@@ -358,11 +357,11 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     );
     for (const { ended } of imports) assert.equal((await ended).code, 0);
     const names = await namesIn(both);
-    const lastPiece = names.length - 9_001;
-    assert.ok(lastPiece >= 0 && lastPiece < 2_000, `${names.length}`);
+    const repeated = names.length - 9_001;
+    assert.ok(repeated >= 0 && repeated < 2_000, `${names.length}`);
   });
 
-  test('F11 a place that went back, as after a failover to a standby that lagged: nothing is added behind the gap', async (t) => {
+  test('F11 ends if the place went back, as after a failover that lost pets', async (t) => {
     const url = await newDatabase();
     await query(
       url,
@@ -380,7 +379,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.ok(names.length < 5_000);
   });
 
-  test('F12 of many that seed an empty database at once one does, and its animals are there once', async (t) => {
+  test('F12 seeds an empty database once if several servers start', async (t) => {
     const url = await newDatabase();
     const seeded = await Promise.all(
       Array.from({ length: 6 }, () => seedPostgres(url, draftsOf(300), silent)),
@@ -400,7 +399,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     }
   });
 
-  test('F12 a seed that fails at its last animal leaves none', async () => {
+  test('F12 adds nothing if the seed fails at its last pet', async () => {
     const url = await newDatabase();
     await query(
       url,

@@ -1,14 +1,14 @@
 /**
- * Owns the database of a test file: the one that PETSTORE_TEST_POSTGRES_URL names, else a cluster
- * of its own, which is started once somebody asks and removed behind the last test. Everybody gets
- * an empty schema in it.
+ * The database of a test file. It is the database that PETSTORE_TEST_POSTGRES_URL names, or a
+ * cluster that is started at the first use and removed after the last test. Each test gets an empty
+ * schema.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { after } from 'node:test';
 import pg from 'pg';
-import { migrations } from '../../dist/postgres/tables.js';
+import { migrations } from '../../dist/postgres/statements.js';
 import { isSkipForbidden, testSetting } from '../support/environment.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
@@ -17,7 +17,7 @@ const schemas: string[] = [];
 let cluster: Promise<Cluster> | undefined;
 
 after(async () => {
-  // With a cluster of our own they go as a whole.
+  // The schemas of an own cluster are removed with it.
   const dropped = await Promise.allSettled(
     given === undefined
       ? []
@@ -25,33 +25,33 @@ after(async () => {
   );
   const own = await cluster;
   await own?.remove();
-  assert.ok(own === undefined || !existsSync(own.folder), 'a cluster leaves nothing');
+  assert.ok(own === undefined || !existsSync(own.folder), 'the folder of the cluster is removed');
   for (const outcome of dropped) if (outcome.status === 'rejected') throw outcome.reason;
 });
 
 /**
- * Why tests that need a database cannot run here, for `skip`; false where they can. Where no skip
- * is allowed it throws.
+ * Returns why tests that need a database cannot run here, for `skip`; false if they can.
+ * @throws AssertionError if tests must not be skipped
  */
 export function withoutDatabase(): string | false {
   return given === undefined ? withoutServer() : false;
 }
 
-/** The same for tests that start and crash a server of their own. */
+/** As `withoutDatabase`, for tests that start and crash a cluster of their own. */
 export function withoutServer(): string | false {
   if (serverPrograms() !== undefined) return false;
-  const mend =
+  const reason =
     'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL';
-  assert.ok(!isSkipForbidden, mend);
-  return mend;
+  assert.ok(!isSkipForbidden, reason);
+  return reason;
 }
 
-/** The URL of the database itself, for whoever administers it. */
+/** Returns the URL of the administrator of the database. */
 export async function adminUrl(): Promise<string> {
   return given ?? ownUrl();
 }
 
-/** A server of our own, where whatever is done to it harms nobody. */
+/** Returns the cluster of this file, which tests may crash and reconfigure. */
 export function ownCluster(): Promise<Cluster> {
   return (cluster ??= Cluster.start());
 }
@@ -60,14 +60,14 @@ export async function ownUrl(): Promise<string> {
   return (await ownCluster()).url;
 }
 
-/** The URL of a new schema of the database, without any table. */
+/** Returns the URL of a new schema without tables. */
 export async function newSchema(): Promise<string> {
   return newSchemaAt(await adminUrl());
 }
 
 /**
- * The URL of a new schema in a database of the caller's. @param statements What makes its tables;
- * none without.
+ * Returns the URL of a new schema in the database of `url`.
+ * @param statements Create the tables of the schema.
  */
 export async function newSchemaAt(
   url: string,
@@ -82,19 +82,19 @@ export async function newSchemaAt(
   return withOptions(url, `-csearch_path=${schema}`);
 }
 
-/** Which tables a storage needs. */
+/** The version of the tables that a storage needs. */
 export const tablesVersion = migrations.length;
 
 /**
- * The URL of a new and empty database as a storage needs it, as `migratePostgres` makes it, but in
- * one round trip.
+ * Returns the URL of a new schema with empty tables, as `migratePostgres` creates them, but in one
+ * round trip.
  */
 export async function newDatabase(): Promise<string> {
   const version = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', ${tablesVersion})`;
   return newSchemaAt(await adminUrl(), [...migrations, version]);
 }
 
-/** The same URL with more settings of the session, in the words of the server's command line. */
+/** Adds settings of the session to a URL, in the form of the server's command line. */
 export function withOptions(url: string, words: string): string {
   const changed = new URL(url);
   const present = changed.searchParams.get('options');
@@ -102,7 +102,7 @@ export function withOptions(url: string, words: string): string {
   return changed.href;
 }
 
-/** A session of its own, whose loss is no error; whoever has it ends it. */
+/** Opens a session whose loss is not an error. The caller ends it. */
 export async function sessionAt(url: string): Promise<pg.Client> {
   const client = new pg.Client({
     connectionString: url,
@@ -115,8 +115,8 @@ export async function sessionAt(url: string): Promise<pg.Client> {
 }
 
 /**
- * Runs a statement on a connection of its own; answers its rows. Of several, parted by `;`, it
- * answers nothing.
+ * Runs a statement on a connection of its own and returns its rows. For several statements,
+ * separated by `;`, it returns no rows.
  */
 export async function query(
   url: string,

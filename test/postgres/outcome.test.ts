@@ -1,5 +1,4 @@
-// What became of a batch whose answer was lost: known in the end, told truly, never stored twice. And
-// idempotency keys of several servers: one animal for a key, whoever is asked and whatever fails.
+// Batches with an unknown outcome, and idempotency keys that several servers use.
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,7 +32,7 @@ import {
   usedAt,
 } from './scene.js';
 
-/** A storage behind a proxy, with one animal in it. */
+/** Opens a storage behind a proxy, with one pet in it. */
 async function scene(t: TestContext) {
   const far = await openFar(t);
   await expectAdded(far.storage, 1n);
@@ -41,11 +40,11 @@ async function scene(t: TestContext) {
 }
 
 describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
-  test('a statement that never arrived: refused, and it is not there later either', async (t) => {
+  test('a batch is "not done" if its statement never arrived', async (t) => {
     const { url, proxy, storage } = await scene(t);
     proxy.mode = 'silent';
     const insert = storage.insert(rex);
-    // It is on its way; the connection goes before it arrives.
+    // The connection is lost while the statement is on its way.
     await sleep(100);
     proxy.cut();
     proxy.mode = 'open';
@@ -54,7 +53,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await expectAdded(storage, 2n);
   });
 
-  test('a statement that is still at work when its connection is lost is kept from happening, and told so', async (t) => {
+  test('a batch is settled as "not done" if its connection is lost during the statement', async (t) => {
     const { url, proxy, storage } = await scene(t);
     const release = await hold(t, url);
     const refused = expectRefused(storage);
@@ -62,7 +61,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     proxy.cut();
     await refused;
     await release();
-    // It gets the counter now, unless the server has seen before that nobody waits for it any more.
+    // The old statement gets the counter now, unless the server has noticed the lost connection.
     await expectAdded(storage, 2n);
     await untilRow(
       url,
@@ -71,34 +70,34 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await expectStored(url, 2);
   });
 
-  test('a database that stays away: refused in time, whoever comes behind at once, and all is well when it is back', async (t) => {
+  test('a silent database refuses adds in time, and adding recovers within 5 s', async (t) => {
     const { url, proxy, storage, logged } = await scene(t);
     proxy.mode = 'silent';
     const since = performance.now();
     const insert = storage.insert(rex);
-    const behind = sleep(500).then(() => expectRefused(storage));
-    await assert.rejects(insert, { ...unavailable, message: 'The database does not answer.' });
-    await behind;
+    const queued = sleep(500).then(() => expectRefused(storage));
+    await assert.rejects(insert, { ...unavailable, message: 'The database does not respond.' });
+    await queued;
     assert.ok(performance.now() - since < 16_000);
     const late = performance.now();
     await expectRefused(storage);
     await expectUnready(storage);
-    assert.ok(performance.now() - late < 3_000, 'nobody waits for what hangs');
+    assert.ok(performance.now() - late < 3_000, 'later calls do not wait for the batch that hangs');
     const backAt = performance.now();
     proxy.mode = 'open';
     await untilAdded(storage);
-    assert.ok(performance.now() - backAt < 5_000, 'it works again within 5 s');
+    assert.ok(performance.now() - backAt < 5_000, 'adding works again within 5 s');
     await storage.ready?.();
     await expectStored(url, 2);
     const ofWriting = () => logged.filter((line) => line.includes('written'));
-    await until('the end to be told', () => ofWriting().length > 1);
+    await until('the end of the outage in the log', () => ofWriting().length > 1);
     assert.deepEqual(ofWriting(), [
       'error the database cannot be written to',
       'info the database can be written to again',
     ]);
   });
 
-  test('closing while a batch hangs ends in time, and leaves no timer behind', async (t) => {
+  test('a storage closes in time while the outcome of a batch is unknown', async (t) => {
     const { proxy, storage } = await scene(t);
     proxy.mode = 'silent';
     const refused = expectRefused(storage);
@@ -108,7 +107,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await refused;
   });
 
-  test('an answer that was damaged on its way, or lacks its row, is an unknown outcome: it is looked up what became of the batch', async (t) => {
+  test('a batch is looked up if its result was damaged or lacks its row', async (t) => {
     const pool = await poolOf(t, { max: 2 });
     const damaged: unknown[] = [{ rows: undefined }, [], { rows: [{ last_id: '3x' }] }];
     damaged.push({ rows: [] });
@@ -122,7 +121,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     assert.deepEqual(damaged, []);
   });
 
-  test('a writer whose row is gone, as behind a restored backup, gets another', async (t) => {
+  test('adding continues after the row of the writer was deleted or changed', async (t) => {
     const { sql, storage } = await openNew(t);
     await expectAdded(storage, 1n);
     await sql('DELETE FROM petstore_writers');
@@ -131,7 +130,7 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     await expectAdded(storage, 3n);
   });
 
-  test('a pool whose connections others hold refuses in time, and nothing is lost in it', async (t) => {
+  test('a batch is "not done" in time if the pool has no free connection', async (t) => {
     const pool = await poolOf(t, { max: 2 });
     const storage = await open(t, pool);
     const held = await Promise.all([pool.connect(), pool.connect()]);
@@ -145,21 +144,21 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     release();
     await expectAdded(storage, 1n);
     await storage.close();
-    assert.equal(pool.idleCount, pool.totalCount, 'every connection was given back');
+    assert.equal(pool.idleCount, pool.totalCount, 'every connection was released');
   });
 });
 
-/** An id, or the code that an add was refused with. */
+/** Returns the id of an added pet, or the error code. */
 const idOf = (adding: Promise<bigint | Pet>): Promise<unknown> =>
   adding.then(
     (added) => (typeof added === 'bigint' ? added : added.id),
     ({ code }) => code,
   );
 
-/** Two servers on one database. */
+/** Opens two storages on one database. */
 async function twoServers(t: TestContext) {
   const { storage: one, ...scene } = await openNew(t);
-  /** What comes of adds that have all looked for their keys before any may add. */
+  /** Starts adds that all look up their keys before any can commit, and returns their results. */
   const race = async (begin: () => readonly Promise<bigint | Pet>[]) => {
     const release = await hold(t, scene.url);
     const ids = Promise.all(begin().map(idOf));
@@ -171,7 +170,7 @@ async function twoServers(t: TestContext) {
 }
 
 describe('one key on several servers', { skip: withoutDatabase() }, () => {
-  test('raced on two servers it adds one animal, and both answer that one; what goes along with it is added too', async (t) => {
+  test('two servers that use one key at the same time add one pet', async (t) => {
     const { url, sql, one, other, logged, race } = await twoServers(t);
     const ids = await race(() => [
       addOnce(one, 'a'),
@@ -183,20 +182,20 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.equal(ids[0], ids[2]);
     assert.equal(await addOnce(one, 'b', tom), ids[4]);
     assert.deepEqual([...(await namesIn(url))].sort(), ['Rex', 'Tom', 'Tom', 'Tom']);
-    assert.equal(await sql('SELECT last_id FROM petstore_counters'), '4', 'no id is left out');
+    assert.equal(await sql('SELECT last_id FROM petstore_counters'), '4', 'no id is skipped');
     assert.deepEqual(logged, [], 'nothing failed');
   });
 
-  test('raced with two bodies it adds the one, and the other is a mismatch', async (t) => {
+  test('a key with another body is a mismatch on a second server', async (t) => {
     const { url, one, other, race } = await twoServers(t);
     const ids = await race(() => [addOnce(one, 'a'), addOnce(other, 'a', tom)]);
     assert.deepEqual(ids.sort(), [1n, mismatch.code]);
     assert.equal((await namesIn(url)).length, 1);
   });
 
-  test('an expired key is raced for anew, and its row is used again', async (t) => {
+  test('an expired key adds one more pet on two servers, and reuses its row', async (t) => {
     const { url, sql, one, other, race } = await twoServers(t);
-    // C73: by a clock that was set back it has not expired.
+    // C73: a clock that was set back does not expire it.
     await addOnce(one, 'b', tom, usedAt + dayMs);
     await expectAddedOnce(other, 1n, 'b', tom);
     await addOnce(one, 'a', tom);
@@ -209,18 +208,18 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.equal(await sql('SELECT count(*) FROM petstore_idempotency'), '2');
   });
 
-  test('a reply that is lost behind the commit, and one that never came: a repeat has the animal of the first, once', async (t) => {
+  test('a repeated key returns the first pet after a lost result or statement', async (t) => {
     const { url, storage: far, proxy } = await openFar(t);
     const near = await open(t, url);
     await addOnce(far, 'before');
-    // The search for the key gets through, the answer to the batch does not.
+    // The result of the key's lookup arrives; that of the batch is lost.
     const release = await hold(t, url);
     const first = addOnce(far, 'a');
     await untilWaiting(url, 1);
     proxy.mode = 'deaf';
     await release();
     await until('a lost reply', () => proxy.repliesLost > 0);
-    await assert.rejects(addOnce(far, 'a'), inFlight, 'nobody knows yet');
+    await assert.rejects(addOnce(far, 'a'), inFlight, 'its outcome is unknown');
     await expectAddedOnce(near, 2n, 'a');
     proxy.mode = 'open';
     assert.equal(await first, 2n);
@@ -234,19 +233,19 @@ describe('one key on several servers', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await namesIn(url), ['Rex', 'Rex', 'Tom']);
   });
 
-  test('what is refused because too much waits leaves its key new', async (t) => {
+  test('a key stays new if a full queue refused its request', async (t) => {
     const { url, storage } = await openNew(t);
     const release = await hold(t, url);
     const first = storage.insert(tom);
     await untilWaiting(url, 1);
-    const behind = Array.from({ length: 4_096 }, () => storage.insert(tom));
+    const queued = Array.from({ length: 4_096 }, () => storage.insert(tom));
     await assert.rejects(addOnce(storage, 'a'), unavailable);
     await release();
-    await Promise.all([first, ...behind]);
+    await Promise.all([first, ...queued]);
     await expectAddedOnce(storage, 4_098n, 'a');
   });
 
-  test('keys without an animal, which only a person can have made, are refused for themselves alone', async (t) => {
+  test('a key whose pet was deleted is refused, and no other in its batch', async (t) => {
     const { sql, storage } = await openNew(t);
     await addOnce(storage, 'a');
     await sql('DELETE FROM petstore_pets');

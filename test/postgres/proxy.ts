@@ -1,17 +1,19 @@
-/**
- * Owns a way to the database that fails on demand. Knows the bytes that pass, but not their
- * meaning.
- */
+/** A TCP proxy in front of a database that fails on demand. */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Ending } from '../support/at-end.js';
 import { listen, type Listening } from './tcp.js';
 
 /**
- * `open` passes everything on. `silent`: nothing passes, neither is anything closed. `deaf`: what
- * the client says arrives, what the server answers is lost, and the connection with it. `halving`:
- * half of it arrives. `garbling`: its first byte is another. `far`: everything takes 200 ms each
- * way. `crumbling`: in pieces of few bytes. `closed`: every connection ends at once.
+ * The behaviour of a proxy:
+ * - `open` passes everything on.
+ * - `silent` passes nothing on and closes nothing.
+ * - `deaf` drops each reply of the server and its connection.
+ * - `halving` passes half of each reply on, then ends the connection.
+ * - `garbling` changes the first byte of each reply.
+ * - `far` delays everything by 200 ms each way.
+ * - `crumbling` splits replies into chunks of a few bytes.
+ * - `closed` ends every connection at once.
  */
 export type ProxyMode =
   | 'open'
@@ -26,7 +28,7 @@ export type ProxyMode =
 const farMs = 200;
 const crumbBytes = 7;
 
-/** An error as it stands on the wire, by its fields' letters. */
+/** Returns the bytes of an ErrorResponse, given its fields by their letters. */
 export function errorMessage(fields: Readonly<Record<string, string>>): Buffer {
   const body = Object.entries(fields).map(([letter, text]) => `${letter}${text}\0`);
   const bytes = Buffer.from(`E\0\0\0\0${body.join('')}\0`);
@@ -34,50 +36,51 @@ export function errorMessage(fields: Readonly<Record<string, string>>): Buffer {
   return bytes;
 }
 
-/** What follows an error that a session survives. */
+/** The ReadyForQuery message, which follows an error that keeps the session. */
 const readyMessage = Buffer.from('Z\0\0\0\x05I');
 
-/** A proxy on a free port of 127.0.0.1 before a port of another server. */
+/** A proxy on a free port of 127.0.0.1 in front of another server. */
 export class TcpProxy {
   readonly #to: URL;
   #listening: Listening | undefined;
-  /** The ends of silent connections whose other end has gone. */
+  /** The sockets of silent connections whose other end has closed. */
   readonly #left: Socket[] = [];
   #mode: ProxyMode = 'open';
-  /** How many bytes came from clients. */
+  /** The bytes received from clients. */
   bytesSent = 0;
-  /** How many bytes came from the server. */
-  bytesAnswered = 0;
-  /** How fast they go on to the clients, all connections together. */
+  /** The bytes received from the server. */
+  bytesReceived = 0;
+  /** The rate of all connections together towards clients. */
   bytesPerSecond = Number.POSITIVE_INFINITY;
   #narrowUntil = 0;
-  /** How many replies were lost with their connection, or to a fault. */
+  /** The number of replies that were dropped or replaced by a fault. */
   repliesLost = 0;
   /**
-   * The fields of an error that stands in the place of each reply; one whose severity is not ERROR
-   * ends the connection.
+   * The fields of an error that replaces each reply. A severity other than ERROR ends the
+   * connection.
    */
   fault: Readonly<Record<string, string>> | undefined;
+
   private constructor(to: URL) {
     this.#to = to;
   }
 
-  /** One before the server of a URL, until the test ends. */
+  /** Starts a proxy in front of the server of a URL, until the test ends. */
   static async before(t: Ending, url: string): Promise<TcpProxy> {
     const proxy = new TcpProxy(new URL(url));
     proxy.#listening = await listen(t, (client, { track }) => proxy.#accept(client, track));
     return proxy;
   }
 
-  /** The same URL by way of the proxy. */
+  /** The URL of the server through the proxy. */
   get url(): string {
     return Object.assign(new URL(this.#to), { host: `127.0.0.1:${this.#listening?.port}` }).href;
   }
 
   /**
-   * What connections do from now on, old and new. Those that were silent never speak again; once
-   * the silence is over, an end that the other has left hears of it, as by a keep-alive: else
-   * sessions that nobody has would fill the database.
+   * The behaviour of old and new connections. A connection that was silent stays silent. After the
+   * silence, sockets whose other end has closed are closed too, as by a keep-alive, so that
+   * abandoned sessions do not fill the database.
    */
   set mode(mode: ProxyMode) {
     this.#mode = mode;
@@ -106,7 +109,7 @@ export class TcpProxy {
       [server, client],
     ] as const) {
       one.on('close', () => {
-        // A cable that is cut tells nobody, before it is mended.
+        // During a silence the other end must not notice.
         if (isSilent && this.#mode === 'silent') this.#left.push(other);
         else other.destroy();
       });
@@ -115,17 +118,17 @@ export class TcpProxy {
       one.on('data', (bytes: Buffer) => {
         isSilent ||= this.#mode === 'silent';
         if (isSilent) return;
-        if (isReply) this.bytesAnswered += bytes.length;
+        if (isReply) this.bytesReceived += bytes.length;
         else this.bytesSent += bytes.length;
-        const deliver = () => (isReply ? this.#answer(bytes, client) : server.write(bytes));
+        const deliver = () => (isReply ? this.#reply(bytes, client) : server.write(bytes));
         const delayMs = (this.#mode === 'far' ? farMs : 0) + (isReply ? this.#delayOf(bytes) : 0);
         if (delayMs === 0 && arrived === undefined) {
           deliver();
           return;
         }
-        // What waits here for its turn is not to be read from the other end.
+        // Does not read more while these bytes are delayed.
         if (this.bytesPerSecond !== Number.POSITIVE_INFINITY) one.pause();
-        // What comes behind never overtakes.
+        // Later bytes never overtake earlier ones.
         const mine = Promise.all([arrived, sleep(delayMs, undefined, { ref: false })]).then(() => {
           if (arrived === mine) arrived = undefined;
           deliver();
@@ -136,7 +139,7 @@ export class TcpProxy {
     }
   }
 
-  /** How many milliseconds these bytes are on their way, behind those before. */
+  /** Returns after how many ms these bytes arrive at the rate, after earlier bytes. */
   #delayOf(bytes: Buffer): number {
     const now = performance.now();
     this.#narrowUntil =
@@ -144,7 +147,7 @@ export class TcpProxy {
     return this.#narrowUntil - now;
   }
 
-  #answer(reply: Buffer, client: Socket): void {
+  #reply(reply: Buffer, client: Socket): void {
     const mode = this.#mode;
     const fault = this.fault;
     const isEnd = fault !== undefined && (fault['V'] ?? fault['S']) !== 'ERROR';

@@ -1,6 +1,5 @@
 /**
- * Scenes of the tests on PostgreSQL: storages and pools that end with their test, a way to the
- * database that fails, somebody who holds a table, and what the tables hold.
+ * Helpers of the PostgreSQL tests: storages, pools and locks that end with their test, and rows.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
@@ -21,7 +20,7 @@ import { rex } from '../storage/animals.js';
 export * from '../storage/animals.js';
 export * from '../storage/once.js';
 
-/** A storage that is closed behind the test; without a database in a new one. */
+/** Opens a storage that is closed after the test, by default in a new database. */
 export async function open(
   t: TestContext,
   database?: string | PostgresPool,
@@ -32,28 +31,28 @@ export async function open(
   return storage;
 }
 
-/** The same, and the level and the message of each line that it logs. */
+/** Opens a storage, and collects the level and message of each line that it logs. */
 export async function openLogged(t: TestContext, database: string | PostgresPool) {
   const logged: string[] = [];
   const log = (level: string, message: string) => logged.push(`${level} ${message}`);
   return { storage: await open(t, database, { log }), logged };
 }
 
-/** A new database and a storage on it, a logged one; `sql` runs a statement past that. */
+/** Opens a logged storage in a new database; `sql` runs a statement on another connection. */
 export async function openNew(t: TestContext) {
   const url = await newDatabase();
-  const sql = (statement: string) => answerTo(url, statement);
+  const sql = (statement: string) => linesOf(url, statement);
   return { url, sql, ...(await openLogged(t, url)) };
 }
 
-/** The same by way of a proxy that can fail. */
+/** As `openNew`, through a proxy that can fail. */
 export async function openFar(t: TestContext) {
   const { url, far, proxy } = await proxied(t);
-  const sql = (statement: string) => answerTo(url, statement);
+  const sql = (statement: string) => linesOf(url, statement);
   return { url, sql, far, proxy, ...(await openLogged(t, far)) };
 }
 
-/** A pool that ends behind the test; without a URL of a new database. */
+/** Returns a pool that ends after the test, by default of a new database. */
 export async function poolOf(
   t: TestContext,
   { url, ...config }: pg.PoolConfig & { readonly url?: string } = {},
@@ -65,42 +64,42 @@ export async function poolOf(
   return pool;
 }
 
-/** A statement as a storage hands it to the driver. */
+/** A statement as a storage passes it to the driver. */
 export type Statement = Parameters<Awaited<ReturnType<PostgresPool['connect']>>['query']>[0];
 
 /**
- * Has each statement of a storage on a pool go this way: `send` sends it, and its answer is what
- * the storage hears.
+ * Intercepts each statement of a pool: the storage gets the result of `answer`, which may call
+ * `send`.
  */
 export function intercept(
   pool: pg.Pool,
   answer: (statement: Statement, send: () => Promise<pg.QueryResult>) => unknown,
 ): void {
   pool.on('connect', (client) => {
-    const ask = client.query.bind(client);
+    const query = client.query.bind(client);
     client.query = (...args: unknown[]) => {
-      const send = () => Reflect.apply(ask, client, args);
-      // Several arguments are the pool's own.
+      const send = () => Reflect.apply(query, client, args);
+      // Calls with several arguments are those of the pool itself.
       return args.length > 1 ? send() : answer(Object(args[0]), send);
     };
   });
 }
 
-/** What a pool is asked from now on, by connections that are still to be made. */
-export function askedOf(pool: pg.Pool): Statement[] {
-  const asked: Statement[] = [];
-  intercept(pool, (statement, send) => (asked.push(statement), send()));
-  return asked;
+/** Collects the statements of connections that a pool makes from now on. */
+export function statementsOf(pool: pg.Pool): Statement[] {
+  const statements: Statement[] = [];
+  intercept(pool, (statement, send) => (statements.push(statement), send()));
+  return statements;
 }
 
-/** How many connections a pool has made from now on. */
+/** Counts the connections that a pool makes from now on. */
 export function connectionsOf(pool: pg.Pool): () => number {
   let connections = 0;
   pool.on('connect', () => connections++);
   return () => connections;
 }
 
-/** A database, a new one without a URL, and its URL by way of a proxy that can fail. */
+/** Returns the URL of a database, by default a new one, and its URL through a proxy. */
 export async function proxied(
   t: TestContext,
   url?: string,
@@ -110,7 +109,7 @@ export async function proxied(
   return { url: near, far: proxy.url, proxy };
 }
 
-/** Holds what a statement locks, at first the counter, until the answer is called or the test ends. */
+/** Holds the locks of a statement, by default of the counter, until the result is called. */
 export async function hold(
   t: TestContext,
   url: string,
@@ -122,18 +121,18 @@ export async function hold(
   return () => holder.end();
 }
 
-/** What a statement answers, as psql says it: a line for each row, `|` between its columns. */
-export async function answerTo(url: string, statement: string): Promise<string> {
+/** Returns the rows of a statement as lines, with `|` between columns. */
+export async function linesOf(url: string, statement: string): Promise<string> {
   const rows = await query(url, statement);
   return rows.map((row) => Object.values(row).join('|')).join('\n');
 }
 
-/** Waits until a statement answers a row. */
+/** Waits until a statement returns a row. */
 export async function untilRow(url: string, text: string): Promise<void> {
   await until(text, async () => (await query(url, text)).length > 0);
 }
 
-/** Waits until so many sessions wait for a lock of the counter, the writers, or another table. */
+/** Waits until `count` sessions wait for a lock of the counter or the writers, or of `table`. */
 export async function untilWaiting(url: string, count: number, table?: string): Promise<void> {
   const held =
     table === undefined
@@ -145,17 +144,17 @@ export async function untilWaiting(url: string, count: number, table?: string): 
   );
 }
 
-/** Ends the sessions of every storage. */
+/** Ends the sessions of all storages. */
 export const endSessions =
   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'petstore'";
 
-/** Changes a setting of the whole server, or takes a change back. */
+/** Changes or resets a setting of the whole server. */
 export async function alterSystem(url: string, change: string): Promise<void> {
   await query(url, `ALTER SYSTEM ${change}`);
   await query(url, 'SELECT pg_reload_conf()');
 }
 
-/** Waits until a storage adds an animal. */
+/** Waits until a storage adds a pet. */
 export const untilAdded = (storage: PetStorage, draft: PetDraft = rex) =>
   until('an insert', () => storage.insert(draft).catch(() => undefined));
 
@@ -164,7 +163,7 @@ export interface PetRow {
   readonly json: string;
 }
 
-/** The animals in the database, by their ids. */
+/** Returns the pets in the database, in the order of their ids. */
 export async function rowsIn(url: string): Promise<readonly PetRow[]> {
   const rows = await query(
     url,
@@ -173,21 +172,21 @@ export async function rowsIn(url: string): Promise<readonly PetRow[]> {
   return rows.map(({ id, json }) => ({ id: Number(id), json: String(json) }));
 }
 
-/** The names of the animals in the database, by their ids. */
+/** Returns the names of the pets in the database, in the order of their ids. */
 export async function namesIn(url: string): Promise<readonly string[]> {
   return (await rowsIn(url)).map(({ json }) => JSON.parse(json).name);
 }
 
-/** Expects that the database holds so many animals, and that their ids have no gaps. */
+/** Asserts that the database holds `count` pets, and that their ids have no gaps. */
 export async function expectStored(url: string, count: number): Promise<void> {
-  assertInTurn(
+  assertConsecutive(
     (await rowsIn(url)).map(({ id }) => id),
     count,
   );
 }
 
-/** Asserts that ids have no gaps. */
-export function assertInTurn(ids: readonly (number | bigint)[], count = ids.length): void {
+/** Asserts that ids are 1 to `count` in this order. */
+export function assertConsecutive(ids: readonly (number | bigint)[], count = ids.length): void {
   assert.deepEqual(
     ids.map(Number),
     Array.from({ length: count }, (_, index) => index + 1),
@@ -195,10 +194,10 @@ export function assertInTurn(ids: readonly (number | bigint)[], count = ids.leng
   );
 }
 
-/** The id in a text of an animal. */
+/** Returns the id in the JSON of a pet. */
 export const idIn = (text = ''): number => Number(/^\{"id":(\d+),/.exec(text)?.[1]);
 
-/** The texts of each page. */
+/** Yields the texts of each page. */
 export async function* pagesOf(
   { texts }: PetStorage,
   query: PetQuery,

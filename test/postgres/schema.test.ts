@@ -1,6 +1,6 @@
 // The tables: made once, again and by many at once; what a server without them says; what it may be
-// allowed at least. And the commands and statements of docs/postgres.md, as they stand there but for
-// the host of the database.
+// allowed at least. And the commands and statements of docs/postgres.md, as they stand there but
+// for the host of the database.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ import {
   withoutServer,
 } from './database.js';
 import {
-  answerTo,
+  linesOf,
   expectAdded,
   expectStored,
   hold,
@@ -34,19 +34,17 @@ import {
 
 const keyed = { PETSTORE_API_KEYS: 'k' };
 
-/** Everything that describes the tables of a schema. */
+/** Returns the columns, indexes and version of a schema. */
 async function tablesOf(url: string): Promise<readonly string[]> {
   const statements = [
     'SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2',
     "SELECT replace(indexdef, current_schema(), '') AS definition FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1",
     'SELECT * FROM petstore_schema',
   ];
-  return Promise.all(statements.map((statement) => answerTo(url, statement)));
+  return Promise.all(statements.map((statement) => linesOf(url, statement)));
 }
 
-/**
- * The URL of a new role of a database, which may log in and nothing else until it is granted more.
- */
+/** Creates a role that may log in and has no other privilege. */
 async function newRole(t: TestContext, url: string) {
   const name = randomBytes(6).toString('hex');
   const role = `petstore_test_${name}`;
@@ -66,7 +64,7 @@ const blocks = Array.from(
 );
 
 describe('petstore migrate', { skip: withoutDatabase() }, () => {
-  test('makes the tables, a second time changes nothing, and then a server starts', async (t) => {
+  test('migrate creates the tables, and changes nothing the second time', async (t) => {
     const here = new WorkingFolder(t);
     const url = await newSchema();
     const animals = join(root, 'data/animals.jsonl');
@@ -88,7 +86,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await here.prints(`migrate --storage ${url}`, /^postgres:\S+ is up to date: version \d+\n$/);
     assert.deepEqual(await tablesOf(url), made);
     await here.prints([`PETSTORE_STORAGE=${url}`, 'import', animals], /^301 animals added to /);
-    // The second alone is as much as may wait.
+    // The second line alone is as long as all that may wait.
     const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}\n`;
     here.write('long', [30, 2 ** 22, 30].map(ofBytes).join(''));
     await here.prints(`import long --storage ${await newDatabase()}`, /^3 animals added to /);
@@ -99,13 +97,13 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assert.equal((await server.end()).code, 0);
   });
 
-  test('many at once all end well', async () => {
+  test('migrate succeeds in ten concurrent runs', async () => {
     const [url, one] = [await newSchema(), await newDatabase()];
     await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));
     assert.deepEqual(await tablesOf(url), await tablesOf(one));
   });
 
-  test('every step may be taken again, and animals stay; an older version is refused', async (t) => {
+  test('migrate repeats all steps on older tables, and keeps the pets', async (t) => {
     const { url, sql, storage } = await openNew(t);
     const made = await tablesOf(url);
     await expectAdded(storage, 1n);
@@ -120,7 +118,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await expectAdded(storage, 2n);
   });
 
-  test('tables of a later program are refused in one line and left alone; a server at work goes on', async (t) => {
+  test('a start refuses tables of a later version, and a running server continues', async (t) => {
     const here = new WorkingFolder(t);
     const url = await newDatabase();
     const before = await here.start(`--storage ${url}`);
@@ -129,21 +127,21 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       /^the database has a petstore of version 1000, and this one knows none above \d+; use the later program/;
     for (const line of ['--port 0', '--dev', 'migrate'])
       await here.refuses(`${line} --storage ${url}`, 3, refusal);
-    assert.equal(await answerTo(url, 'SELECT version FROM petstore_schema'), '1000');
+    assert.equal(await linesOf(url, 'SELECT version FROM petstore_schema'), '1000');
     assert.equal((await before.add('Rex')).status, 201);
   });
 
-  test('--dev makes them by itself', async (t) => {
+  test('--dev creates the tables by itself', async (t) => {
     const server = await new WorkingFolder(t).start(`--dev --storage ${await newSchema()}`);
     assert.equal((await server.add('Rex')).status, 201);
   });
 
-  test('one role owns the tables; another, which serves, needs no more than SELECT, INSERT and UPDATE', async (t) => {
+  test('a role serves with SELECT, INSERT and UPDATE on tables of another role', async (t) => {
     const url = await newSchema();
-    const schema = await answerTo(url, 'SELECT current_schema()');
+    const schema = await linesOf(url, 'SELECT current_schema()');
     const here = new WorkingFolder(t);
     const [owner, serving] = [await newRole(t, url), await newRole(t, url)];
-    // The statements of docs/postgres.md.
+    // As in docs/postgres.md.
     await query(
       url,
       `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${owner.role};
@@ -162,7 +160,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/;
     for (const line of ['--dev', 'migrate']) await refuse(line, 3, noOwner);
     await here.prints(`migrate --storage ${owner.url}`, /^postgres/);
-    // No right at all, that to read alone, then that to add without that to count.
+    // First no privilege, then SELECT alone, then INSERT without UPDATE.
     const noRight = /GRANT SELECT, INSERT, UPDATE ON ALL TABLES .*permission denied/;
     await refuse('--port 0', 3, noRight);
     for (const right of ['SELECT', 'INSERT']) {
@@ -190,7 +188,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     }
   });
 
-  test('a storage without tables is refused with exit 2', async (t) => {
+  test('migrate refuses a storage that is not a database with exit code 2', async (t) => {
     const here = new WorkingFolder(t);
     await here.refuses(
       'migrate',
@@ -200,7 +198,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await here.refuses('migrate x', 2, /takes no operand/);
   });
 
-  test('a database that cannot be used is refused with exit 3 and one line', async (t) => {
+  test('a database that cannot be used is refused with exit code 3 and one line', async (t) => {
     const nobody = Object.assign(new URL(await adminUrl()), { pathname: '/petstore_nowhere' }).href;
     for (const [line, message] of [
       ['migrate --storage postgres://127.0.0.1:1/x', 'start it.*ECONNREFUSED 127\\.0\\.0\\.1:1\\)'],
@@ -224,9 +222,9 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     });
   });
 
-  const noAnswer = { ...unusable, message: /no answer within/ };
+  const noAnswer = { ...unusable, message: /no response within/ };
 
-  test('migrating does not wait for a table that somebody holds, nor for a database that falls silent', async (t) => {
+  test('migrate gives up on a locked version table and on a silent database', async (t) => {
     const { url, far, proxy } = await proxied(t);
     const release = await hold(t, url, 'LOCK TABLE petstore_schema IN ACCESS EXCLUSIVE MODE');
     const since = performance.now();
@@ -236,9 +234,9 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const migrating = new WorkingFolder(t).refuses(
       `migrate --storage ${url}`,
       3,
-      /^the database cannot be used: .*no answer within/,
+      /^the database cannot be used: .*no response within/,
     );
-    // They have connected, and wait for the table.
+    // All have connected and wait for the table.
     await untilRow(
       url,
       "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'petstore' AND query LIKE '%petstore_schema%' HAVING count(*) = 3",
@@ -249,7 +247,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await release();
   });
 
-  test('migrating waits for a step, but neither for a database that is silent from its first word on, nor for the version', async (t) => {
+  test('migrate waits longer for a step on a locked table than other statements do', async (t) => {
     const { url, far, proxy } = await proxied(t);
     await query(url, 'UPDATE petstore_schema SET version = 1');
     const pool = await poolOf(t, { url: far });
@@ -264,20 +262,20 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const releaseTable = await hold(t, url, 'LOCK TABLE petstore_pets IN ACCESS EXCLUSIVE MODE');
     const migration = migratePostgres(url);
     migration.catch(() => undefined);
-    // Longer than any other statement may take.
+    // Longer than any other statement is allowed to take.
     await sleep(4_000);
     await releaseTable();
     assert.ok((await migration).to > 1);
   });
 
-  test('without the package pg, one line says how to get it', async (t) => {
+  test('a start without the package pg says how to install it', async (t) => {
     const here = new WorkingFolder(t);
     cpSync(join(root, 'dist'), here.at('dist'), { recursive: true });
     cpSync(join(root, 'package.json'), here.at('package.json'));
     const startOf = (storage: string) =>
       here.shell(`exec "$0" dist/server.js --port 0 --storage ${storage}`, keyed);
     assertRefused(await startOf('postgres://127.0.0.1:1/x').ended, 3, /npm install pg@8 /);
-    // Whoever needs none doesn't miss it.
+    // A server without a database does not need it.
     const memory = startOf('memory:');
     await memory.said('listening');
     assert.equal((await memory.end()).code, 0);
@@ -285,7 +283,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
 });
 
 describe('docs/postgres.md', { skip: withoutServer() }, () => {
-  test('its commands and statements run in this order: roles, tables, servers, a copy, a backup, what administrators do', async (t) => {
+  test('the commands and statements of docs/postgres.md run in their order', async (t) => {
     const own = await ownUrl();
     const { host } = new URL(own);
     const here = new WorkingFolder(t);
@@ -307,13 +305,13 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     const sql = (url: string, statements: string): Promise<string> =>
       succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', statements);
 
-    // Each on its own line: psql takes no command of its own behind a statement of -c.
+    // From a file, because psql -c accepts no backslash command after a statement.
     here.write('roles.sql', textWith('CREATE ROLE'));
     await succeed('psql', '-v', 'ON_ERROR_STOP=1', '-d', own, '-f', 'roles.sql');
     const [install, migrate = '', serve = ''] = textWith('migrate').split('\n');
     assert.equal(install, 'npm install pg@8');
     await succeed('sh', '-c', migrate);
-    // exec: the signal is the server's own.
+    // With exec, so that the signal reaches the server and not a shell.
     const command = serve.replace(process.execPath, `exec ${process.execPath}`);
     const server = here.shell(command, env);
     await server.said('listening');

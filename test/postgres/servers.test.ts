@@ -1,5 +1,4 @@
-// Several servers on one database, as processes behind one port: the contract holds through all,
-// and one that is killed loses nothing.
+// Three server processes on one database behind a TCP balancer.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -23,7 +22,7 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'petstore-servers-'));
   atEnd(file, () => rmSync(folder, { recursive: true, force: true }));
 
-  /** Starts the server of a place, once more where it is gone. */
+  /** Starts or restarts the server of one index. */
   async function start(index: number): Promise<void> {
     const server = new StartedServer(process.execPath, [serverFile, '--storage', url], {
       cwd: folder,
@@ -31,7 +30,7 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
     });
     atEnd(file, () => server.end('SIGKILL'));
     await server.said('listening');
-    // Until it listens its place is that of the one before, where nobody answers.
+    // Until the server listens, the index has the port of its ended predecessor.
     servers[index] = server;
   }
 
@@ -40,7 +39,7 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
     await Promise.all([0, 1, 2].map(start));
   });
 
-  test('what one answered 201 for, each of the others answers at once', async () => {
+  test('every server serves a pet as soon as one has responded with 201', async () => {
     for (let id = 1; id <= 60; id++) {
       const [one, ...others] = [0, 1, 2].map((index) => servers[(id + index) % 3]);
       const body = await (await one?.add(`n${id}`))?.text();
@@ -51,7 +50,7 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
     }
   });
 
-  test('each is killed under 9 adding clients and comes back: no 201 is lost, none doubled', async (t) => {
+  test('three servers lose and double no pet while each is killed under load', async (t) => {
     const writers = new Writers(t, balancer.port, 9);
     for (const [index, server] of servers.entries()) {
       const before = writers.added;
@@ -62,10 +61,10 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
     }
     await writers.stop();
     writers.assertKept(await rowsIn(url));
-    assert.equal(balancer.counts.length, 3, 'each server had its turn');
-    t.diagnostic(`${writers.added} animals answered 201, ${writers.refused} requests not at all`);
+    assert.equal(balancer.counts.length, 3, 'each server got connections');
+    t.diagnostic(`${writers.added} pets added, ${writers.refused} requests without a 201`);
   });
 
-  // Each rule opens a connection or more, and the next server takes each.
+  // Each rule opens connections, which the balancer spreads over the servers.
   testPetstore({ url: `http://127.0.0.1:${balancer.port}`, key: apiKey });
 });

@@ -1,5 +1,4 @@
-// A synchronous standby: what it never had is never answered as stored, and while it is away little
-// is stuck.
+// A synchronous standby: a 201 means that the standby has the pet.
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +9,7 @@ import { query, withOptions, withoutServer } from './database.js';
 import {
   addOnce,
   alterSystem,
-  answerTo,
+  linesOf,
   expectAdded,
   expectRefused,
   expectUnready,
@@ -27,20 +26,19 @@ import { until } from '../support/waiting.js';
 
 const stuck = "pg_stat_activity WHERE application_name = 'petstore' AND wait_event = 'SyncRep'";
 
-/** How many sessions wait for the standby. */
+/** Returns how many sessions wait for the standby. */
 async function stuckAt(url: string): Promise<number> {
-  return Number(await answerTo(url, `SELECT count(DISTINCT pid) FROM ${stuck}`));
+  return Number(await linesOf(url, `SELECT count(DISTINCT pid) FROM ${stuck}`));
 }
 
 /**
- * A primary that waits for its standby; each test has a database of its own there, and leaves both
- * at work.
+ * A primary with a synchronous standby. Each test has its own database, and leaves both running.
  */
 let primary: Cluster;
 let standby: Cluster;
 
 let scenes = 0;
-/** The URLs of a new database, there and at the standby. */
+/** Returns the URLs of a new database on the primary and on the standby. */
 async function scene(t: TestContext) {
   const name = `scene_${++scenes}`;
   await query(primary.url, `CREATE DATABASE ${name}`);
@@ -52,7 +50,7 @@ async function scene(t: TestContext) {
   return { url, replica };
 }
 
-/** What a promise has come to, `waiting` where it has not. */
+/** Returns a function that returns the result of a promise, or `waiting`. */
 function outcomeOf(promise: Promise<unknown>): () => unknown {
   let outcome: unknown = 'waiting';
   const ended = (end: unknown) => (outcome = end);
@@ -73,7 +71,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
   });
 
   for (const end of ['pg_cancel_backend', 'pg_terminate_backend']) {
-    test(`${end} during the wait for it: not answered before it has the animal, by whichever server`, async (t) => {
+    test(`every server waits for a synchronous standby after ${end}`, async (t) => {
       const { url, replica } = await scene(t);
       const [one, other] = [await open(t, url), await open(t, url)];
       await expectAdded(one, 1n);
@@ -83,8 +81,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       await untilRow(url, `SELECT 1 FROM ${stuck} AND query LIKE 'WITH t%'`);
       await query(url, `SELECT ${end}(pid) FROM ${stuck}`);
       await untilRow(url, 'SELECT 1 FROM petstore_pets WHERE id = 2');
-      // Another server finds the key and must not believe it either, nor the first when it looks
-      // again.
+      // Another server finds the key, but must wait for a commit of its own.
       const second = addOnce(other, 'a', tom);
       const repeated = outcomeOf(second);
       for (const turn of ['for a commit of their own', 'again']) {
@@ -94,7 +91,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       }
       await standby.up();
       assert.deepEqual([await first, await second], [2n, 2n]);
-      // Committed there is not yet replayed there.
+      // The standby may have the commit and not have replayed it.
       await until('both there', async () => (await namesIn(replica)).length === 2);
       assert.deepEqual(await namesIn(replica), ['Rex', 'Tom']);
     });
@@ -104,9 +101,9 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     'client_min_messages=error',
     'synchronous_commit=off',
     'synchronous_commit=local',
-    'synchronous_commit, turned off by a reload',
+    'synchronous_commit turned off by a reload',
   ]) {
-    test(`${setting}: it is waited for all the same, and a wait that is cancelled is no proof`, async (t) => {
+    test(`a server waits for a synchronous standby under ${setting}`, async (t) => {
       const { url } = await scene(t);
       const isReload = setting.includes(' ');
       const storage = await open(t, isReload ? url : withOptions(url, `-c${setting}`));
@@ -128,7 +125,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
     });
   }
 
-  test('while it is away little is stuck, reads go on, and in the end each is there once', async (t) => {
+  test('reads go on and few sessions wait while a synchronous standby is away', async (t) => {
     const { url } = await scene(t);
     const storages = [await open(t, url), await open(t, url)];
     await standby.down('SIGQUIT');
@@ -149,36 +146,36 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       await sleep(50);
     }
     await Promise.all(adding);
-    assert.ok((await stuckAt(url)) <= 3, 'few are stuck');
+    assert.ok((await stuckAt(url)) <= 3, 'few sessions wait');
     assert.ok(reads > 50, `only ${reads} reads`);
-    assert.deepEqual(added, [], 'nothing is answered as stored');
+    assert.deepEqual(added, [], 'nothing is reported as stored');
     await standby.up();
     for (const storage of storages.slice(1)) await untilAdded(storage, tom);
     const names = await namesIn(url);
     assert.equal(names.filter((name) => name === 'Tom').length, 1);
-    assert.ok(names.length <= 3, 'what was refused is there at most once for each server');
+    assert.ok(names.length <= 3, 'each server stored at most one refused pet');
   });
 
-  test('/readyz is 503 from the moment that an outcome is unknown, and 200 once it is known', async (t) => {
+  test('/readyz is 503 while the outcome of a batch is unknown', async (t) => {
     const { url } = await scene(t);
     const { storage, logged } = await openLogged(t, url);
     await storage.ready?.();
     await standby.down('SIGQUIT');
     const insert = storage.insert(rex);
     const outcome = outcomeOf(insert);
-    await until('the log to know', () =>
+    await until('the outage in the log', () =>
       logged.includes('error the database cannot be written to'),
     );
-    // At once, before it could have asked anything.
+    // At once, before a statement could have returned.
     assert.equal(await Promise.race([isReady(storage), storage.list({ limit: 1 })]), false);
-    assert.equal(outcome(), 'waiting', 'it knows before the caller is answered');
+    assert.equal(outcome(), 'waiting', 'readiness changes before the add is refused');
     await standby.up();
     await insert.catch(() => undefined);
     await until('to be ready', () => isReady(storage));
     assert.equal((await namesIn(url)).length, 1);
   });
 
-  test('/readyz does not wait for it either', async (t) => {
+  test('/readyz is 503 in time while a synchronous standby is away', async (t) => {
     const { url } = await scene(t);
     const storage = await open(t, url);
     await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT none CHECK (id < 1)');
@@ -190,7 +187,7 @@ describe('a synchronous standby', { skip: withoutServer() }, () => {
       await expectUnready(storage);
       assert.ok(performance.now() - since < 20_000);
     }
-    assert.ok((await stuckAt(url)) <= 2, 'few are stuck');
+    assert.ok((await stuckAt(url)) <= 2, 'few sessions wait');
     await standby.up();
     await until('to be ready', () => isReady(storage));
     await expectAdded(storage, 1n);

@@ -1,5 +1,4 @@
-// The PostgreSQL storage: the contract of every storage, and what is its own; with many animals and
-// many servers: pages cost what they show, and no id comes late.
+// The PostgreSQL storage: the suites of every storage, sessions, encodings, and many pets.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { testInsertOnce, testRecords, testStorage } from '../../dist/conformance/index.js';
@@ -15,9 +14,9 @@ import { insertOnce, onceOf } from '../storage/once.js';
 import { notes, notesIn } from '../storage/records.js';
 import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
 import {
-  answerTo,
-  askedOf,
-  assertInTurn,
+  linesOf,
+  statementsOf,
+  assertConsecutive,
   expectAdded,
   expectStored,
   expectUnready,
@@ -45,7 +44,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
   testInsertOnce(onNewDatabase);
   testRecords(onNewDatabase);
 
-  test('C73 counts the 24 hours of a key by the clock of the database, not by its own', async (t) => {
+  test('C73 counts the 24 hours of a key by the clock of the database', async (t) => {
     const { url, storage } = await openNew(t);
     const clockOf = ({ keyClock }: PetStorage) => keyClock?.() ?? assert.fail('it has no clock');
     assert.ok(Math.abs(clockOf(storage) - Date.now()) < 60_000);
@@ -60,7 +59,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.ok(late >= 5_000 && late < 65_000, `${late}`);
   });
 
-  test('its rows are the very bytes that are served, their ids and statuses beside them', async (t) => {
+  test('stores each pet as the bytes that it serves, with id and status in columns', async (t) => {
     const { url, sql, storage } = await openNew(t);
     await storage.insert({ name: 'Tüm\u0000"', categoryId: lastId, status: 'sold' });
     await storage.insert({ name: '', categoryId: -(2n ** 63n) });
@@ -74,7 +73,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.equal(await sql('SELECT status FROM petstore_pets ORDER BY id'), 'sold\n');
   });
 
-  test('it is ready at the second question though a connection from before stays read-only', async (t) => {
+  test('is ready at the second check if an old connection stays read-only', async (t) => {
     const pool = await poolOf(t, { max: 1 });
     const storage = await open(t, pool);
     await pool.query('SET default_transaction_read_only = on');
@@ -83,13 +82,13 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     await expectAdded(storage, 1n);
   });
 
-  test('C31 the last id is given, and then no other', async (t) => {
+  test('C31 gives the last id, and refuses to add afterwards', async (t) => {
     const { sql, storage } = await openNew(t);
     await sql(`UPDATE petstore_counters SET last_id = ${lastId - 2n}`);
     await storage.ready?.();
     await expectAdded(storage, lastId - 1n);
     for (const { status } of await Promise.allSettled([storage.insert(rex), storage.insert(rex)]))
-      assert.equal(status, 'rejected', 'not one of a batch that is too large');
+      assert.equal(status, 'rejected', 'no pet of a batch that is too large is added');
     await expectAdded(storage, lastId);
     await assert.rejects(storage.insert(rex), {
       ...unavailable,
@@ -99,24 +98,25 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await storage.list({ limit: 5, after: lastId - 1n }), [
       { id: lastId, ...rex },
     ]);
-    // Nothing can be there, and nobody is asked for it.
+    // No statement is sent for ids that no pet can have.
     const nowhere = [
       () => storage.get(lastId + 1n),
       () => storage.list({ limit: 1, after: lastId + 1n }),
     ];
     assert.deepEqual(await Promise.all(nowhere.map((read) => read())), [undefined, []]);
     await storage.close();
-    for (const read of nowhere) await assert.rejects(read, unavailable, 'once closed not either');
+    for (const read of nowhere)
+      await assert.rejects(read, unavailable, 'a closed storage refuses them');
   });
 
-  test('what one turn asks for goes in one statement, and each gets its own', async (t) => {
+  test('batches the adds and the reads of one tick', async (t) => {
     const pool = await poolOf(t, { max: 1 });
-    const asked = askedOf(pool);
+    const statements = statementsOf(pool);
     const storage = await open(t, pool);
     const names = Array.from({ length: 600 }, (_, index) => `n${index + 1}`);
-    asked.length = 0;
+    statements.length = 0;
     await Promise.all(names.map((name) => storage.insert({ ...rex, name })));
-    assert.equal(asked.length, 1);
+    assert.equal(statements.length, 1);
     const pets = Array.from({ length: 602 }, (_, index) => storage.get(BigInt(index)));
     assert.deepEqual(
       (await Promise.all(pets)).map((pet) => pet?.name),
@@ -131,10 +131,10 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
         [3n, 4n],
       ],
     );
-    assert.ok(asked.length < 20, `${asked.length} statements`);
+    assert.ok(statements.length < 20, `${statements.length} statements`);
   });
 
-  test('it says what it commits, and a watcher that throws does no harm', async (t) => {
+  test('reports each commit, and logs a watcher that throws', async (t) => {
     const { storage, logged } = await openNew(t);
     const counts: number[] = [];
     storage.onCommit?.(() => {
@@ -152,7 +152,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.deepEqual(logged, Array(2).fill('error a watcher of commits failed'));
   });
 
-  test('records whose id stands elsewhere too are refused, for only the database knows it; two servers share the others', async (t) => {
+  test('shares records of a plugin between servers, and rejects JSON with a second id', async (t) => {
     const { url, storage: one } = await openNew(t);
     const other = await open(t, url);
     const twice = one.records?.('twice', {
@@ -171,15 +171,15 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 
   for (const code of ['26000', '42P05']) {
-    test(`a proxy that shares connections and knows no prepared statement (${code}) is asked without`, async (t) => {
+    test(`stops preparing statements after ${code} from a pooler`, async (t) => {
       const pool = await poolOf(t);
       let unprepared = 0;
       let isOpen = false;
       intercept(pool, async ({ name }, send) => {
         if (name === undefined || !isOpen) return send();
         unprepared++;
-        // Several hear of it at the same time.
-        await until('another', () => unprepared > 1);
+        // Two statements fail at the same time.
+        await until('a second statement', () => unprepared > 1);
         throw Object.assign(new Error('as PgBouncer says it'), { code, severity: 'ERROR' });
       });
       const storage = await open(t, pool);
@@ -193,11 +193,11 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
       const heard = unprepared;
       await expectAdded(storage, 2n, 3n);
       assert.equal((await storage.list({ limit: 9 })).length, 3);
-      assert.equal(unprepared, heard, 'from then on none is prepared');
+      assert.equal(unprepared, heard, 'no later statement is prepared');
     });
   }
 
-  test('no statement lasts longer than it is waited for, whatever limit a role or database has set', async (t) => {
+  test('sets its own statement_timeout, whatever a role or a database has set', async (t) => {
     const url = await newDatabase();
     for (const theirs of ['0', '1s', '60s', '7d']) {
       const pool = await poolOf(t, { url, max: 1 });
@@ -209,11 +209,11 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     }
   });
 
-  test('the log says what each address of a host said, where none answers', async (t) => {
+  test('logs the error of each address if no address of a host accepts', async (t) => {
     const pool = await poolOf(t);
     const logged: unknown[] = [];
     const storage = await open(t, pool, { log: (...line) => logged.push(line) });
-    // As Node throws it.
+    // The form that Node throws.
     const refusals = ['refused by ::1', 'refused by 127.0.0.1'].map((words) => new Error(words));
     pool.connect = () => Promise.reject(new AggregateError(refusals));
     await assert.rejects(storage.get(1n), unavailable);
@@ -222,7 +222,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     ]);
   });
 
-  test('a pool that would not come back after a silence is taken, and the log warns of it', async (t) => {
+  test('accepts a pool without connectionTimeoutMillis, and logs a warning', async (t) => {
     const url = await newDatabase();
     for (const [connectionTimeoutMillis, lines] of [
       [0, 1],
@@ -234,13 +234,13 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
   });
 });
 
-describe('in databases of other encodings', { skip: withoutServer() }, () => {
+describe('PostgreSQL in databases of other encodings', { skip: withoutServer() }, () => {
   for (const encoding of ['LATIN1', 'SQL_ASCII', 'EUC_JP']) {
-    test(`C25 any text is kept exactly where the database has ${encoding}`, async (t) => {
+    test(`C25 keeps any text exactly in a database of encoding ${encoding}`, async (t) => {
       const name = encoding.toLowerCase();
       const own = await ownUrl();
       await query(own, `CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0`);
-      // Settings that change how bytes are written, and how much of a commit is waited for.
+      // Settings that change the text form of bytes, and how long a commit waits.
       for (const setting of [
         'bytea_output = escape',
         'standard_conforming_strings = off',
@@ -260,7 +260,10 @@ describe('in databases of other encodings', { skip: withoutServer() }, () => {
 
 const count = 200_000;
 
-/** A database of so many animals, whose rest of the text and status are expressions of SQL. */
+/**
+ * Returns a new database with many pets. `rest` and `status` are SQL expressions for the JSON after
+ * the id and for the status.
+ */
 async function databaseOf(animals: number, rest: string, status = 'NULL'): Promise<string> {
   const url = await newDatabase();
   await query(
@@ -271,28 +274,28 @@ async function databaseOf(animals: number, rest: string, status = 'NULL'): Promi
   return url;
 }
 
-/** Long animals of a name of so many letters. */
-const longAnimals = (animals: number, letter: string, letters: number) =>
+/** Returns a new database with pets whose names are long. */
+const longPets = (animals: number, letter: string, letters: number) =>
   databaseOf(animals, `',"name":"' || repeat('${letter}', ${letters}) || '","categoryId":1'`);
 
 function textsIn({ texts }: PetStorage): PetTexts {
   return texts ?? assert.fail('no texts');
 }
 
-describe('at scale', { skip: withoutDatabase() }, () => {
-  test('C5, C7 among 200,000 animals a page is read by its index, whatever the planner believes of them', async (t) => {
-    // The unkindest order: all of a status together, few of one, and at the far end.
+describe('PostgreSQL with many pets', { skip: withoutDatabase() }, () => {
+  test('C5 C7 reads a page of 200,000 pets by an index, before and after ANALYZE', async (t) => {
+    // The worst order: each status in one block, and a rare status at the end.
     const url = await databaseOf(
       count,
       `',"name":"x","categoryId":1' || COALESCE(',"status":"' || status || '"', '')`,
       "CASE WHEN id <= 90000 THEN 'available' WHEN id <= 190000 THEN 'sold' WHEN id > 199990 THEN 'pending' END",
     );
     const pool = await poolOf(t, { url });
-    const asked = askedOf(pool);
+    const statements = statementsOf(pool);
     const storage = await open(t, pool);
-    /** What the database did for the last statement: the nodes of its plan, and rows for nothing. */
+    /** Returns the plan nodes of the last statement, with the rows that they removed. */
     const nodesOfLast = async () => {
-      const { text = '', values = [] } = asked.at(-1) ?? {};
+      const { text = '', values = [] } = statements.at(-1) ?? {};
       const { rows } = await pool.query(
         `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ${text}`,
         values,
@@ -320,10 +323,10 @@ describe('at scale', { skip: withoutDatabase() }, () => {
         const rowsRead = page.limit + 1;
         const wanted = [`Limit (actual rows=${rowsRead} loops=1)`, scan(index, rowsRead)];
         assert.deepEqual(
-          // What counts or joins the bytes of a page looks at no more rows than it is given.
+          // These nodes read no more rows than the nodes below them.
           nodes.filter((node) => !/^(Aggregate|Result|WindowAgg|Subquery Scan)/.test(node)),
           wanted,
-          `${page.status} behind ${facts}`,
+          `${page.status} after ${facts}`,
         );
       }
     }
@@ -334,11 +337,11 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await nodesOfLast(), [scan('petstore_pets_pkey', 1)]);
   });
 
-  test('the statements that are asked most are prepared, whatever pages were asked for before', async (t) => {
+  test('prepares frequent statements alone, whatever pages were read before', async (t) => {
     const pool = await poolOf(t);
-    const asked = askedOf(pool);
+    const statements = statementsOf(pool);
     const storage = await open(t, pool);
-    const assertPrepared = (what: string) => assert.ok(asked.at(-1)?.name, what);
+    const assertPrepared = (what: string) => assert.ok(statements.at(-1)?.name, what);
     for (let limit = 1; limit <= 100; limit++) await storage.list({ limit });
     for (const limit of [20, 100]) {
       for (const status of [undefined, ...petStatuses]) {
@@ -349,18 +352,18 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     await storage.insert(rex);
     assertPrepared('an insert');
     await Promise.all([storage.get(1n), storage.get(2n)]);
-    assertPrepared('animals');
-    const names = new Set(asked.map(({ name }) => name));
+    assertPrepared('pets');
+    const names = new Set(statements.map(({ name }) => name));
     assert.ok(names.size < 20, `${names.size} names`);
   });
 
-  test('of long animals an answer has few bytes, and each connection has one under way, however many ask', async (t) => {
-    const pool = await poolOf(t, { url: await longAnimals(60, 'x', 60_000) });
+  test('bounds the bytes of long pets in one result, and the results in flight', async (t) => {
+    const pool = await poolOf(t, { url: await longPets(60, 'x', 60_000) });
     let longest = 0;
     let [now, most] = [0, 0];
     intercept(pool, async (_statement, send) => {
       most = Math.max(most, ++now);
-      // The storage tries whether it may add by what is refused.
+      // The rehearsal of the storage is rejected on purpose.
       const answer = await send().finally(() => now--);
       longest = Math.max(longest, JSON.stringify(answer.rows).length);
       return answer;
@@ -369,8 +372,8 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     const all = await Promise.all(
       Array.from({ length: 60 }, async (_, index) => get(BigInt(index + 1))),
     );
-    assertInTurn(all.map(idIn), 60);
-    assert.ok(longest < 2 ** 22, `an answer of ${longest} characters`);
+    assertConsecutive(all.map(idIn), 60);
+    assert.ok(longest < 2 ** 22, `a result of ${longest} characters`);
     const pages = await Promise.all(
       Array.from({ length: 10 }, async (_, index) => list({ limit: 50, after: BigInt(index) })),
     );
@@ -378,7 +381,7 @@ describe('at scale', { skip: withoutDatabase() }, () => {
       pages.map(({ texts, next }) => [texts.length, next]),
       pages.map((_, index) => [50, BigInt(index + 50)]),
     );
-    assert.ok(most <= 10, `${most} answers at once`);
+    assert.ok(most <= 10, `${most} results at once`);
   });
 
   test('C6 ends a page so that its body has at most 8 MiB, or one pet', async (t) => {
@@ -389,31 +392,31 @@ describe('at scale', { skip: withoutDatabase() }, () => {
 
     const pages: (readonly string[])[] = [];
     for await (const page of pagesOf(storage, { limit: 100 })) pages.push(page);
-    assertInTurn(pages.flat().map(idIn), mebibytes.length);
+    assertConsecutive(pages.flat().map(idIn), mebibytes.length);
     for (const page of pages) {
       const body = `[${page.join(',')}]`;
       assert.ok(page.length === 1 || body.length <= 2 ** 23, `${page.length}: ${body.length}`);
     }
-    // A page that took a second ends earlier.
+    // A page that took a second ends earlier, so not all pages are full.
     assert.ok(Math.max(...pages.map(({ length }) => length)) > 1);
   });
 
-  test('a page that comes slowly ends earlier, and whoever follows has all of it; a byte of a text is sent as one', async (t) => {
-    const { far, proxy } = await proxied(t, await longAnimals(100, 'é', 30_000));
+  test('ends a page early on a slow line, and sends each byte once', async (t) => {
+    const { far, proxy } = await proxied(t, await longPets(100, 'é', 30_000));
     const storage = await open(t, far);
-    // 6 MB of animals, which take longer than a statement may.
+    // 6 MB of pets take longer than a statement may.
     proxy.bytesPerSecond = 1_500_000;
-    const before = proxy.bytesAnswered;
+    const before = proxy.bytesReceived;
     const pages: (readonly string[])[] = [];
     for await (const page of pagesOf(storage, { limit: 100 })) pages.push(page);
-    assertInTurn(pages.flat().map(idIn), 100);
+    assertConsecutive(pages.flat().map(idIn), 100);
     assert.ok(pages.length > 1, 'a page of all of them would be late');
-    const came = proxy.bytesAnswered - before;
+    const came = proxy.bytesReceived - before;
     const bytes = pages.flat().join('').length;
     assert.ok(came < 1.1 * bytes, `${came} bytes came for ${bytes}`);
   });
 
-  test('C31 four servers add at once while a fifth pages: no id is missing, none comes behind a page that was read', async (t) => {
+  test('C31 makes ids visible in order to a fifth server while four add', async (t) => {
     const url = await newDatabase();
     const each = 1_500;
     const [pager, ...servers] = await Promise.all(
@@ -427,18 +430,18 @@ describe('at scale', { skip: withoutDatabase() }, () => {
     );
     const seen = await paging;
     const total = servers.length * each;
-    assertInTurn(
+    assertConsecutive(
       answered.flat().sort((one, other) => Number(one - other)),
       total,
     );
-    assertInTurn(seen.flat(), total);
+    assertConsecutive(seen.flat(), total);
     assert.ok(seen.length > 20, `only ${seen.length} pages while it grew`);
     await expectStored(url, total);
-    assert.equal(await answerTo(url, 'SELECT last_id FROM petstore_counters'), `${total}`);
+    assert.equal(await linesOf(url, 'SELECT last_id FROM petstore_counters'), `${total}`);
   });
 });
 
-/** Adds so many animals, some at once and some alone; answers their ids. */
+/** Adds `total` pets in groups of different sizes, and returns their ids. */
 async function addInTurns(storage: PetStorage, total: number): Promise<readonly bigint[]> {
   const added: bigint[] = [];
   for (let turn = 0; added.length < total; turn++) {
@@ -449,10 +452,7 @@ async function addInTurns(storage: PetStorage, total: number): Promise<readonly 
   return added;
 }
 
-/**
- * The ids of page behind page, from the last id seen, until nothing is added any more and nothing is
- * left.
- */
+/** Reads page after page until adding has ended, and returns the ids of each page. */
 async function readOn(storage: PetStorage, isAdding: () => boolean) {
   const pages: (readonly number[])[] = [];
   for (;;) {

@@ -1,20 +1,20 @@
-/** Owns servers of TCP that stand in the place of others until a test ends. Knows no message. */
+/** TCP servers that run until a test ends. */
 import { once } from 'node:events';
 import { createServer, type ServerOpts, type Socket } from 'node:net';
 import { atEnd, type Ending } from '../support/at-end.js';
 
-/** What listens on a free port of 127.0.0.1. */
+/** A TCP server on a free port of 127.0.0.1. */
 export interface Listening {
   readonly port: number;
 
-  /** Has a connection, also one to another server, end with the test, and be no error when it breaks. */
+  /** Ends a socket with the test and ignores its errors. */
   readonly track: (socket: Socket) => Socket;
 
-  /** Ends every connection. */
+  /** Ends all connections. */
   readonly cut: () => void;
 }
 
-/** Does this with each connection to a free port. */
+/** Listens on a free port and calls `serve` for each connection. */
 export async function listen(
   t: Ending,
   serve: (socket: Socket, listening: Listening) => void,

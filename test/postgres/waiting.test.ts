@@ -1,5 +1,4 @@
-// A start while the database is away: it waits and says so, and ends with 3 only for what waiting
-// cannot mend. What is no PostgreSQL ends its connection, not the process.
+// Starts while the database is away, URLs of a database, and servers that are not PostgreSQL.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -9,7 +8,7 @@ import { TLSSocket } from 'node:tls';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
 import { WorkingFolder } from '../support/working-folder.js';
-import { migratePostgres, postgresStorage, untilThere } from '../../dist/postgres/index.js';
+import { migratePostgres, postgresStorage, waitForDatabase } from '../../dist/postgres/index.js';
 import { type StartedServer, assertRefused } from '../support/process.js';
 import { adminUrl, newDatabase, ownCluster, query, withoutServer } from './database.js';
 import { errorMessage } from './proxy.js';
@@ -18,16 +17,16 @@ import { endSessions, expectUnready, openFar, poolOf, unavailable, unusable } fr
 import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
 
-const told = 'waiting for the database';
+const waitingLine = 'waiting for the database';
 
-/** A server that waits. Not measured: what it runs is measured elsewhere, at 60 ms for each. */
+/** Starts a server that waits. Without coverage, which would cost 60 ms for each. */
 async function starting(t: TestContext, url: string): Promise<StartedServer> {
   const server = new WorkingFolder(t).begin(`--storage ${url}`, { NODE_V8_COVERAGE: '' });
-  await server.said(told);
+  await server.said(waitingLine);
   return server;
 }
 
-/** The URL of a server that does this with each connection. */
+/** Returns the URL of a TCP server that calls `serve` for each connection. */
 async function serving(t: TestContext, serve: (socket: Socket) => void): Promise<string> {
   const { port } = await listen(t, serve);
   return `postgres://u@127.0.0.1:${port}/d`;
@@ -37,17 +36,17 @@ const fatal = (code: string): Buffer =>
   errorMessage({ S: 'FATAL', V: 'FATAL', C: code, M: 'not now' });
 
 describe('a start while the database is away', { skip: withoutServer() }, () => {
-  test('waits for one that is down, and says so each 5 s; serves once it is there', async (t) => {
+  test('a start waits for a database that is down, and logs it every 5 s', async (t) => {
     const cluster = await ownCluster();
     await migratePostgres(cluster.url);
     atEnd(t, () => cluster.up());
     await cluster.down('SIGQUIT');
     const server = await starting(t, cluster.url);
     const since = performance.now();
-    const lines = () => server.log.filter(({ msg }) => msg === told);
+    const lines = () => server.log.filter(({ msg }) => msg === waitingLine);
     assert.match(String(lines()[0]?.['error']), /ECONNREFUSED/);
     await until('a second line', () => lines().length === 2);
-    assert.ok(performance.now() - since > 4_000, 'not more often than each 5 s');
+    assert.ok(performance.now() - since > 4_000, 'not more often than every 5 s');
     assert.ok(server.log.every(({ msg }) => msg !== 'listening'));
     await cluster.up();
     await server.said('listening');
@@ -55,40 +54,40 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     assert.equal((await server.end()).code, 0);
   });
 
-  test('waits for one that starts or is full, and for one that hears nothing', async (t) => {
-    const answers: readonly (readonly [string, Buffer, RegExp, string?])[] = [
-      ['starts', fatal('57P03'), /not now/],
-      ['has no connection left', fatal('53300'), /not now/],
-      ['has no process left', Buffer.from('Ecould not fork\n\0'), /terminated unexpectedly/],
+  test('a start waits for a database that is starting, full or silent', async (t) => {
+    const responses: readonly (readonly [string, Buffer, RegExp, string?])[] = [
+      ['is starting', fatal('57P03'), /not now/],
+      ['has no free connection', fatal('53300'), /not now/],
+      ['cannot fork', Buffer.from('Ecould not fork\n\0'), /terminated unexpectedly/],
       [
-        'has no process left to speak TLS',
+        'cannot fork for TLS',
         Buffer.from('E'),
         /establishing an SSL connection/,
         '?sslmode=no-verify',
       ],
     ];
-    const waits = answers.map(async ([what, first, said, search = '']) => {
-      let answer: Buffer | undefined = first;
+    const waits = responses.map(async ([what, first, said, search = '']) => {
+      let response: Buffer | undefined = first;
       const url = await serving(t, (socket) =>
-        socket.once('data', () => answer && socket.end(answer)),
+        socket.once('data', () => response && socket.end(response)),
       );
       const reasons: string[] = [];
-      const opening = untilThere(
+      const opening = waitForDatabase(
         () => postgresStorage(url + search),
         (_level, _message, fields) => reasons.push(String(fields?.['error'])),
       );
       opening.catch(() => undefined);
-      await until(`a line of one that ${what}`, () => reasons.length === 1);
+      await until(`a line about a database that ${what}`, () => reasons.length === 1);
       assert.match(reasons[0] ?? '', said);
-      answer = undefined;
-      await until('a line of the silence', () => reasons.some((reason) => !said.test(reason)));
-      answer = search === '' ? fatal('28P01') : Buffer.from('N');
-      await assert.rejects(opening, unusable, 'what no waiting mends ends it');
+      response = undefined;
+      await until('a line about the silence', () => reasons.some((reason) => !said.test(reason)));
+      response = search === '' ? fatal('28P01') : Buffer.from('N');
+      await assert.rejects(opening, unusable, 'a failure that is not transient ends it');
     });
     await Promise.all(waits);
   });
 
-  test('waits where the machine has no port, file or buffer left', async (t) => {
+  test('a start waits while the machine has no free port, file or buffer', async (t) => {
     const pool = await poolOf(t);
     const connect = pool.connect.bind(pool);
     const codes = ['EAGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS'];
@@ -98,7 +97,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
         ? connect()
         : Promise.reject(Object.assign(new Error(code), { code }));
     });
-    const storage = await untilThere(
+    const storage = await waitForDatabase(
       () => postgresStorage(pool),
       () => undefined,
     );
@@ -106,11 +105,11 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     assert.deepEqual(codes, []);
   });
 
-  test('so do the records of a plugin, and their uses meanwhile, until it closes', async (t) => {
+  test('records of a plugin wait for the database until the storage closes', async (t) => {
     const { proxy, storage, logged } = await openFar(t);
     proxy.mode = 'closed';
     const records = storage.records?.('notes', notes) ?? assert.fail();
-    await until('a line of the log', () => logged.includes(`warn ${told}`));
+    await until('a line of the log', () => logged.includes(`warn ${waitingLine}`));
     await expectUnready(storage);
     const inserted = records.insert('a');
     proxy.mode = 'open';
@@ -125,7 +124,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
   });
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    test(`${signal} ends the waiting at once, with 0`, async (t) => {
+    test(`${signal} ends a waiting server with exit code 0`, async (t) => {
       const server = await starting(t, 'postgres://127.0.0.1:1/x');
       const since = performance.now();
       const { code, stderr } = await server.end(signal);
@@ -134,7 +133,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     });
   }
 
-  test('a pipe in place of a file for TLS is refused at the start, and blocks no running server', async (t) => {
+  test('a pipe as a TLS file is refused, and does not block a running server', async (t) => {
     const here = new WorkingFolder(t, { 'ca.pem': newCertificate().cert });
     const url = new URL(await newDatabase());
     // The driver reads the file in any mode.
@@ -148,32 +147,32 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     await query(await adminUrl(), endSessions);
     await until('a new session', async () => (await server.add('Tom')).status === 201);
     await server.stops();
-    const told = /ca\.pem is not a regular file; name a PEM file/;
-    await here.refuses(`--storage ${url.href}`, 3, told);
+    const notRegular = /ca\.pem is not a regular file; name a PEM file/;
+    await here.refuses(`--storage ${url.href}`, 3, notRegular);
     url.searchParams.set('sslrootcert', here.at('none.pem'));
     await here.refuses(`--storage ${url.href}`, 3, /none\.pem cannot be read .*; name a PEM file/);
   });
 
-  test('does not wait for a password, a database or tables that are not there', async (t) => {
+  test('a start does not wait for a missing password, database or table', async (t) => {
     const url = await newDatabase();
     const nowhere = Object.assign(new URL(url), { pathname: '/petstore_nowhere' }).href;
     await query(url, 'DROP TABLE petstore_schema');
-    // As SCRAM begins and goes on: the server wants a password, and the URL has none.
-    const wanting = await serving(t, (socket) => {
+    // The first two messages of SCRAM: the server asks for a password, and the URL has none.
+    const asking = await serving(t, (socket) => {
       const left = ['\x17\0\0\0\x0aSCRAM-SHA-256\0\0', '\x16\0\0\0\x0br=x,s=eA==,i=1'];
       socket.on('data', () => socket.write(`R\0\0\0${left.shift() ?? ''}`, 'latin1'));
     });
     for (const [storage, code, message] of [
       [nowhere, 3, /no such database/],
       [url, 2, /has no tables/],
-      [wanting, 3, /it wants a password: put one into its URL/],
+      [asking, 3, /it asks for a password; put it into the URL/],
     ] as const)
       await new WorkingFolder(t).refuses(`--storage ${storage}`, code, message);
   });
 });
 
 describe('URLs of a database', () => {
-  test('characters that are not escaped are told of, and neither they nor the password are repeated', async (t) => {
+  test('a URL with an unescaped character is refused without repeating its password', async (t) => {
     for (const password of ['a/b', '12/3', 'a?b', '12?3', 'a#b', '12#3']) {
       const url = `postgres://ann:${password}@127.0.0.1:1/pets`;
       const refused = await new WorkingFolder(t).command(`--storage ${url}`);
@@ -182,7 +181,7 @@ describe('URLs of a database', () => {
     }
   });
 
-  test('sslmode: no warning of the driver for a mode that is not what it is called; an unknown one is refused', async (t) => {
+  test('each sslmode is accepted without a warning of the driver, and no unknown one', async (t) => {
     const warnings: unknown[] = [];
     const warn = (warning: unknown): void => void warnings.push(warning);
     process.on('warning', warn);
@@ -203,17 +202,17 @@ describe('URLs of a database', () => {
   });
 });
 
-test('a server that is no PostgreSQL is one line, without TLS and with it', async (t) => {
-  // An authentication of a kind that there is not.
-  const noMessage = Buffer.from('R\0\0\0\x08\0\0\0\x63', 'latin1');
-  const answer = (socket: Socket) =>
-    socket.on('error', () => undefined).once('data', () => socket.write(noMessage));
-  const plain = await serving(t, answer);
+test('reports a server that is not PostgreSQL, with TLS and without', async (t) => {
+  // A request for an unknown kind of authentication.
+  const unknownRequest = Buffer.from('R\0\0\0\x08\0\0\0\x63', 'latin1');
+  const respond = (socket: Socket) =>
+    socket.on('error', () => undefined).once('data', () => socket.write(unknownRequest));
+  const plain = await serving(t, respond);
   const secure = await serving(t, (socket) =>
     socket.once('data', () => {
-      // What its client asks for first is TLS, and this is a yes.
+      // The first message asks for TLS; S accepts it.
       socket.write('S');
-      answer(new TLSSocket(socket, { isServer: true, ...newCertificate() }));
+      respond(new TLSSocket(socket, { isServer: true, ...newCertificate() }));
     }),
   );
   for (const url of [`${plain}?sslmode=disable`, `${secure}?sslmode=no-verify`])

@@ -1,7 +1,4 @@
-/**
- * Owns clients that add animals and read each back, with a pause behind each, and the book of what they
- * were answered. Knows no database.
- */
+/** Clients that add pets and read each back, and the record of their responses. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,20 +6,20 @@ import { atEnd } from '../support/at-end.js';
 import { Caller } from '../support/client.js';
 import { bytesOf } from '../support/fixture.js';
 import { apiKey } from '../support/process.js';
-import { assertInTurn, idIn, type PetRow } from './scene.js';
+import { assertConsecutive, idIn, type PetRow } from './scene.js';
 
-/** Clients of one server, each with one request under way, until they are stopped or the test ends. */
+/** Clients of one server, each with one request in flight, until they stop or the test ends. */
 export class Writers {
   readonly #port: number;
   readonly #pauseMs: number;
   /** The body of each 201 by its id. */
-  readonly #answered = new Map<number, string>();
+  readonly #bodies = new Map<number, string>();
   readonly #clients: readonly Promise<void>[];
   #isStopping = false;
   #waiting: (() => void)[] = [];
-  /** How many requests were answered 503, or not at all. */
+  /** The number of requests with a 503 or without a response. */
   refused = 0;
-  /** Any other answer that should not come. */
+  /** All other responses, which must not occur. */
   readonly others: string[] = [];
 
   constructor(t: TestContext, port: number, clients: number, pauseMs = 20) {
@@ -32,13 +29,13 @@ export class Writers {
     atEnd(t, () => this.stop());
   }
 
-  /** How many were answered 201. */
+  /** The number of responses with 201. */
   get added(): number {
-    return this.#answered.size;
+    return this.#bodies.size;
   }
 
-  /** Resolves behind the next 201 to a request that is sent from now on; fails where none comes. */
-  async oneMore(what = 'an animal'): Promise<void> {
+  /** Waits for the 201 of a request that is sent from now on. @throws AssertionError after 30 s */
+  async oneMore(what = 'a pet'): Promise<void> {
     const added = new Promise<void>((resolve) => this.#waiting.push(resolve));
     const overdue = sleep(30_000, undefined, { ref: false });
     await Promise.race([added, overdue.then(() => assert.fail(`waited in vain for ${what}`))]);
@@ -49,13 +46,13 @@ export class Writers {
     await Promise.all(this.#clients);
   }
 
-  /** Asserts that the database holds what was answered 201, nothing twice, and ids without gaps. */
+  /** Asserts that the database holds each pet of a 201, no pet twice, and ids without gaps. */
   assertKept(rows: readonly PetRow[]): void {
-    assert.deepEqual(this.others, [], 'nothing but 200, 201 and 503 was answered');
-    assertInTurn(rows.map(({ id }) => id));
-    for (const [id, json] of this.#answered) assert.equal(rows[id - 1]?.json, json);
+    assert.deepEqual(this.others, [], 'all responses are 200, 201 or 503');
+    assertConsecutive(rows.map(({ id }) => id));
+    for (const [id, json] of this.#bodies) assert.equal(rows[id - 1]?.json, json);
     const names = new Set(rows.map(({ json }) => JSON.parse(json).name));
-    assert.equal(names.size, rows.length, 'no animal is there twice');
+    assert.equal(names.size, rows.length, 'no pet is stored twice');
   }
 
   async #write(client: number): Promise<void> {
@@ -67,7 +64,7 @@ export class Writers {
       if (added === undefined) this.#waiting.push(...waiting);
       else {
         const id = idIn(added);
-        this.#answered.set(id, added);
+        this.#bodies.set(id, added);
         for (const resolve of waiting) resolve();
         const read = await this.#ask(caller, 200, 'GET', `/v1/pets/${id}`);
         if (read !== undefined && read !== added) this.others.push(`${read} for ${added}`);
@@ -77,7 +74,7 @@ export class Writers {
     caller.end();
   }
 
-  /** The body of an answer with this status. */
+  /** Sends a request and returns the body if the response has this status. */
   async #ask(
     caller: Caller,
     status: number,
@@ -87,11 +84,10 @@ export class Writers {
   ): Promise<string | undefined> {
     const authorization = `Bearer ${apiKey}`;
     const words = { authorization, ...(body !== undefined && { body }) };
-    const answer = await caller.ask(bytesOf(method, path, words));
-    if (answer?.status === status) return answer.body;
-    // Without an answer nobody was told anything.
-    if (answer === undefined || answer.status === 503) this.refused++;
-    else this.others.push(`${method} ${path}: ${answer.status} ${answer.body}`);
+    const response = await caller.ask(bytesOf(method, path, words));
+    if (response?.status === status) return response.body;
+    if (response === undefined || response.status === 503) this.refused++;
+    else this.others.push(`${method} ${path}: ${response.status} ${response.body}`);
     return undefined;
   }
 }

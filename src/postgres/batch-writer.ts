@@ -1,30 +1,32 @@
 /**
- * How several servers add to one database, without a lock of their own and without adding twice.
+ * The protocol by which several servers add to one database, without locks of their own and without
+ * adding anything twice.
  *
- * A **writer** adds records of one kind for one server, one batch at a time. Its name is a random
- * UUID, and its row in `petstore_writers` has the number of its last batch and the last id in that.
+ * A **writer** adds records of one table for one server, one batch at a time. Its name is a random
+ * UUID. Its row in `petstore_writers` holds the number and the last id of its last batch.
  *
- * A **batch** is what one statement adds (`insertBatch`), which is a transaction of its own. It
- * raises the counter by as many ids as it has records: those up to the new value are theirs. The
- * counter's row stays locked until the commit, so that ids become visible in order, over all
- * servers. With the records the batch keeps its number in the writer's row. A number is kept once,
- * and numbers only grow: a batch whose number is there already, or is passed, ends itself by an
- * error.
+ * A **batch** is added by one statement (`insertBatch`), which is one transaction:
+ * - It raises the counter by the number of its records, and takes the ids up to the new value. The
+ *   counter's row stays locked until the commit, so that ids become visible in order on all
+ *   servers.
+ * - It stores its number in the writer's row. Numbers only grow: the statement fails if the row
+ *   already has this number or a higher one.
+ * - It stores the **uses of idempotency keys**: body, time and id. The writer has looked up the
+ *   keys before, and left out repeats. If another server has used a key since, the statement fails,
+ *   and the writer does both again.
  *
- * The **use of an idempotency key** (its body, its time, its record's id) is kept in the same
- * statement. Before that the writer reads what the keys were used for, and leaves the repeats out.
- * Where another server has used a key since, the batch ends itself, and both are done again.
+ * The **outcome** of a batch is:
+ * - stored, if the statement returned its row;
+ * - not stored, if it failed with an ERROR;
+ * - unknown, if the connection was lost or the failure proves neither. Then the statement `settle`
+ *   tries to store the batch's number itself, with -1 as its last id. If the number is there
+ *   already, the batch was stored, and the row has its last id. Otherwise the batch can no longer
+ *   be stored, because its number is taken. The writer repeats `settle` until the database
+ *   responds, and adds nothing meanwhile.
  *
- * The **outcome** of a batch is that it was stored, which its rows prove; that it was not, which an
- * ERROR proves; or unknown, where an answer was lost or says too little. Then the statement
- * `settle` keeps the batch's number itself, with -1 for its last id. Where it finds the number
- * there already, the batch was stored, and the last id is beside it. Else the batch never will be
- * stored, for its number is taken. The writer asks until the database answers, and adds nothing
- * meanwhile.
- *
- * **Readiness** is proved by a rehearsal, a batch of number 0 by a writer without a row, which ends
- * itself where all could have been stored; and by an empty batch, for only a commit waits for a
- * synchronous standby.
+ * **Readiness** is proved in two steps. A rehearsal is a batch with the number 0 by a writer
+ * without a row; it fails on purpose once everything could have been stored. An empty batch then
+ * shows that a commit works, because only a commit waits for a synchronous standby.
  */
 import { randomUUID } from 'node:crypto';
 import {
@@ -38,47 +40,47 @@ import { PetstoreError, reasonOf } from '../errors.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 import { causeOf, DatabaseFailure, retry, stateOf, type Connections } from './connections.js';
 import type { Row } from './driver.js';
-import * as sql from './tables.js';
+import * as sql from './statements.js';
 
 /** The records of one batch, in the order of their ids. */
 export type Batch = readonly KeyedRecord[];
 
-/** A record that is stored, be it by the first use of its key; or why the key does not allow it. */
+/** The stored record, which a repeated key shares with its first use; or the error of its key. */
 export type Added = StoredText | PetstoreError;
 
-/** What became of a batch. */
+/** The result of a batch. */
 export interface AddedBatch {
-  /** One for each record, in their order. */
+  /** The result of each record, in their order. */
   readonly added: readonly Added[];
 
-  /** Those that are new. */
+  /** The records that are new, without repeats. */
   readonly fresh: Batch;
 }
 
-/** Adds batches one at a time; whoever calls waits for the one before. */
-export interface Writer {
+/** Adds batches to one table. The caller must not call `store` while a call is in flight. */
+export interface BatchWriter {
   /**
-   * Stores records in their order, and commits where there are none, too: only behind a commit of
-   * this very call is the first use of a repeated key on a synchronous standby.
-   * @throws DatabaseFailure where nothing is stored.
+   * Stores records in their order. It commits even if there is nothing new to store: only that
+   * commit proves that a synchronous standby has the first use of a repeated key.
+   * @throws DatabaseFailure if nothing is stored
    */
   store(records: Batch): Promise<AddedBatch>;
 
   /**
-   * Stores a record with a new key, or nothing, and undoes it.
-   * @throws DatabaseFailure where it could not be stored.
+   * Tries to store a record with a new idempotency key, or an empty batch, and undoes it.
+   * @throws DatabaseFailure if it could not be stored
    */
   rehearse(record?: PendingRecord): Promise<void>;
 
-  /** Whether it is known what became of the last batch. */
+  /** The state of the last batch; unknown while `settle` is repeated. */
   readonly outcome: 'known' | 'unknown';
 }
 
-/** A new writer to a table. */
-export function writerTo(connections: Connections, table: sql.Table): Writer {
+/** Returns a new writer to a table. */
+export function batchWriter(connections: Connections, table: sql.Table): BatchWriter {
   let writerId = randomUUID();
   let lastNumber = 0n;
-  let outcome: Writer['outcome'] = 'known';
+  let outcome: BatchWriter['outcome'] = 'known';
 
   async function storeOnce(records: Batch) {
     const repeats = await readRepeats(records);
@@ -94,7 +96,7 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
     return { added, fresh };
   }
 
-  /** What each record's key is answered by; undefined where it is new, or there is none. */
+  /** Returns the stored result for each record's key, or undefined if the key is new or absent. */
   async function readRepeats(records: Batch) {
     const keyed = records.flatMap(({ keyUse }) => keyUse ?? []);
     if (keyed.length === 0) return [];
@@ -106,18 +108,18 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
     return records.map(({ keyUse }) => keyUse && repeatOf(keyUse, uses.get(keyUse.key)));
   }
 
-  /** Commits one batch, and answers its last id. */
+  /** Commits one batch and returns its last id. */
   async function commit(records: Batch) {
     const number = ++lastNumber;
 
     try {
       return lastIdIn(await insert(writerId, number, records));
     } catch (error) {
-      // The writer's row is not as it was, as after a restore: its numbers are of no use any more.
-      if (hasEndedBy(sql.numberTakenWords, error)) writerId = randomUUID();
+      // The writer's row was changed, as by a restored backup, so its numbers are useless.
+      if (failedWith(sql.numberTakenWords, error)) writerId = randomUUID();
       if (!(error instanceof DatabaseFailure) || error.outcome !== 'unknown') throw error;
 
-      // The log hears of it now, for settling takes as long as the database is away.
+      // Logged before settling, which may take as long as the database is away.
       connections.reportWrite(error);
 
       const lastId = await settle(number);
@@ -144,7 +146,7 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
     ]);
   }
 
-  /** The last id of a batch, once the database can say; undefined where it never will be stored. */
+  /** Returns the last id of a batch, or undefined if the batch can no longer be stored. */
   async function settle(number: bigint) {
     const findOutcome = async () => {
       const rows = await connections.write(sql.settle, [writerId, number]);
@@ -160,13 +162,13 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
   }
 
   return {
-    store: (records) => retry(() => storeOnce(records), mayPass, 2_000),
+    store: (records) => retry(() => storeOnce(records), canBeSentAgain, 2_000),
 
     rehearse: async (record) => {
       const keyed = record ? [{ ...record, keyUse: { key: randomUUID(), body: '', at: 0 } }] : [];
 
       await insert(randomUUID(), 0n, keyed).catch((error: unknown) => {
-        if (!hasEndedBy(sql.rehearsedWords, error)) throw error;
+        if (!failedWith(sql.rehearsedWords, error)) throw error;
       });
     },
 
@@ -176,7 +178,7 @@ export function writerTo(connections: Connections, table: sql.Table): Writer {
   };
 }
 
-/** The statuses of records, where '' is none, and the bytes of their texts after the id. */
+/** Returns the statuses of records, '' for a missing status, and the bytes of JSON after the id. */
 export function columnsOf(records: readonly PendingRecord[]): readonly [string[], Buffer[]] {
   return [
     records.map(({ indexed }) => indexed?.status ?? ''),
@@ -184,36 +186,36 @@ export function columnsOf(records: readonly PendingRecord[]): readonly [string[]
   ];
 }
 
-/** What a key is answered by; undefined where its use has expired, or there is none. */
+/** Returns the stored result for a key, or undefined if the key is new or has expired. */
 function repeatOf(keyUse: IdempotencyKeyUse, known: Row | undefined): Added | undefined {
   if (known === undefined || hasExpired(Number(known['sent_at']), keyUse.at)) return undefined;
   if (known['body'] !== keyUse.body) return mismatch;
 
   const { pet_id: id, json } = known;
-  // Only a person can have deleted the animal.
+  // Only an operator can have deleted the pet.
   if (!id || !json)
-    return new PetstoreError('unavailable', 'The animal of this idempotency key is gone.');
+    return new PetstoreError('unavailable', 'The pet of this idempotency key was deleted.');
   return { id: BigInt(id), json };
 }
 
-/** @throws DatabaseFailure for a reply that was damaged on its way. */
+/** Returns the last id in a result. @throws DatabaseFailure if the result is damaged */
 function lastIdIn([row]: readonly Row[]) {
   const digits = row?.['last_id'] ?? '';
   if (/^[0-9]{1,19}$/.test(digits)) return BigInt(digits);
 
-  throw new DatabaseFailure(new Error('a batch was answered without its last id'), 'unknown');
+  throw new DatabaseFailure(new Error('the result of a batch has no last id'), 'unknown');
 }
 
-/** Whether a batch that failed may be stored if it is sent again. */
-function mayPass(error: unknown) {
+/** True if a failed batch may succeed if it is sent again. */
+function canBeSentAgain(error: unknown) {
   return (
-    hasEndedBy(sql.numberTakenWords, error) ||
-    hasEndedBy(sql.keyTakenWords, error) ||
+    failedWith(sql.numberTakenWords, error) ||
+    failedWith(sql.keyTakenWords, error) ||
     /^(40001|40P01)$/.test(stateOf(error))
   );
 }
 
-/** Whether a statement has ended itself by these words; its state alone may be a trigger's. */
-function hasEndedBy(words: string, error: unknown) {
+/** True if a statement of ours failed on purpose with `words`; a trigger may share its SQLSTATE. */
+function failedWith(words: string, error: unknown) {
   return stateOf(error) === '22P02' && reasonOf(causeOf(error)).includes(words);
 }

@@ -1,6 +1,7 @@
 /**
- * All statements, in the SQL that CockroachDB and YugabyteDB have too. Free text is only ever among
- * their values. Every column that comes back is a text or a bytea, whose binary form is its bytes.
+ * All SQL statements, in the dialect that CockroachDB and YugabyteDB share. Free text is always
+ * passed as a value. Every returned column is text or bytea, because the binary form of these is
+ * their bytes.
  */
 import { keptMs } from '../engine/index.js';
 import { asByteString } from '../json.js';
@@ -8,14 +9,14 @@ import type { PetQuery, ReadQuery } from '../storage.js';
 import { conditionsOf, filterMigrations, type AddValue } from './filters.js';
 
 /**
- * What makes the tables. The version of a database is the number of these statements that were run
- * there. A database of an earlier version has all of them run, in this order, so each may be run
- * again. New ones only add, for servers of the version before may be at work meanwhile.
+ * The statements that create the tables. The version of a database is the number of them that ran
+ * there. An upgrade runs all of them again, in this order, so each must be repeatable. New ones
+ * must only add, because servers of the previous version may be running.
  */
 export const migrations: readonly string[] = [
   'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
 
-  // JSON texts are kept as bytes, which no setting converts.
+  // JSON is stored as bytes, which no setting converts.
   `CREATE TABLE IF NOT EXISTS petstore_pets (
   id int8 PRIMARY KEY, status text, json bytea NOT NULL
 )`,
@@ -27,73 +28,77 @@ export const migrations: readonly string[] = [
   kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id)
 )`,
 
-  // A writer's row has the number of its last batch, and the last id in that.
+  // A writer's row has the number and the last id of its last batch.
   `CREATE TABLE IF NOT EXISTS petstore_writers (
   id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL
 )`,
 
-  // Keys and bodies are digests. The row of an expired key stays.
+  // Keys and bodies are digests.
   `CREATE TABLE IF NOT EXISTS petstore_idempotency (
   key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL
 )`,
 
-  // The place says how many animals of a source, which is told by its digest, are there.
+  // The place is the number of pets of a source that are stored. A source is named by its digest.
   'CREATE TABLE IF NOT EXISTS petstore_imports (source text PRIMARY KEY, place int8 NOT NULL)',
 
   ...filterMigrations,
 ];
 
-/** The index that a migration makes, if any: even where it is there, making it waits for adds. */
+/**
+ * Returns the name of the index that a migration creates, if any. An index that exists is not
+ * created again, because even CREATE INDEX IF NOT EXISTS waits for adds.
+ */
 export function indexMadeBy(migration: string): string | undefined {
   return /^CREATE INDEX IF NOT EXISTS (\w+)/.exec(migration)?.[1];
 }
 
-/** The indexes that are there. */
+/** Returns the names of the indexes that exist. */
 export const selectIndexes = `SELECT CAST(indexname AS text) AS name FROM pg_indexes
 WHERE schemaname = current_schema() AND tablename = 'petstore_pets'`;
 
-/** Sets the version to $1, where it is not higher already. */
+/** Sets the version to $1 unless it is higher. */
 export const setVersion = `INSERT INTO petstore_schema (name, version)
 VALUES ('petstore', $1::int8)
 ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)`;
 
-/** Answers the version. */
+/** Returns the version. */
 export const selectVersion =
   "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
 
 /**
- * The most bytes of a page of long texts, a comma for each included (C6): 100 pets of the default
+ * The longest page of long texts in bytes, including a comma for each (C6): 100 pets of the default
  * `maxBodyBytes`. A longer text is a page of its own.
  */
 export const maxPageBytes = 2 ** 23;
 
 /**
- * Bytes of the texts in one answer, which must arrive within the time of a statement. A text is
- * long where it is over an equal share of them.
+ * The most bytes of texts in one result, which must arrive within the time of a statement. A text
+ * is long if it exceeds an equal share of them.
  */
-export const maxAnswerBytes = 2 ** 20;
+export const maxResultBytes = 2 ** 20;
 
-/** How many ids one statement may read. */
+/** The most ids that one statement reads. */
 export const maxIds = 256;
 
-/** Stands in the place of a long text in a page. */
+/** Replaces a long text in a page. */
 export const tooLong = asByteString('');
 
-// By these words one tells the errors by which statements end themselves.
+// Statements that fail on purpose have one of these texts in their error.
 
-/** The writer's row has the batch's number, or a higher one. */
+/** The writer's row has the batch's number or a higher one. */
 export const numberTakenWords = 'batches before the next of this writer';
 
-/** An idempotency key was used before. */
+/** An idempotency key was used before; the number in the error is the time of that use. */
 export const keyTakenWords = 'is when this key was used';
 
-/** All is there; the batch was a rehearsal. */
+/** The batch was a rehearsal, and nothing is missing. */
 export const rehearsedWords = 'records could be stored';
 
 /**
- * The SQL of a number that, where it is wanted, ends the statement by an error 22P02: numbers and
- * words in turns make no number. The numbers are SQL, counted as the statement runs; words alone
- * would fail as they are planned.
+ * Returns an SQL expression that raises an error. It casts a text that is not a number to int8,
+ * which fails with SQLSTATE 22P02 when the expression is evaluated. The parts alternate between an
+ * SQL expression and literal words, because a constant text would fail when the statement is
+ * planned.
  */
 function raise(...numbersAndWords: readonly string[]) {
   const texts = numbersAndWords.map((part, index) =>
@@ -103,8 +108,8 @@ function raise(...numbersAndWords: readonly string[]) {
 }
 
 /**
- * The records of a batch under their ids, which end at the counter's new value: as many as $3, of
- * the statuses $5, where '' is none, and the texts $6, which follow the ids.
+ * Selects the $3 records of a batch with their ids, which end at the counter's new value. $5 are
+ * the statuses, '' for none. $6 are the texts after the id.
  */
 const numberedBatch = `batch AS (
   SELECT last_id - $3::int8 + n AS id, status,
@@ -112,58 +117,58 @@ const numberedBatch = `batch AS (
   FROM taken, unnest($5::text[], $6::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
 )`;
 
-/** An id as a text. It has another name than the column, by whose numbers a page is sorted. */
+/** The id as text. Its name differs from the column's, because pages are sorted by that. */
 const digits = 'CAST(id AS text) AS digits';
 
-/** A statement with its values. */
+/** An SQL statement with its values. */
 export interface Statement {
   readonly sql: string;
   readonly values: (string | bigint)[];
 }
 
-/** One kind of records: its counter, and the statements for it. */
+/** The statements for the records of one kind. */
 export interface Table {
-  /** The name of the row in `petstore_counters` that has the last id given. */
+  /** The name of its row in `petstore_counters`, which has the last id given. */
   readonly counter: string;
 
   /**
-   * Adds a batch, which may be empty, by the protocol of writer.ts. $1 is the writer, $2 the number
-   * of its batch, $3 how many records it has, $4 the counter. $5 are their statuses, where '' is
-   * none, for `array_nulls = off` makes a text of a null; $6 their texts after the id. $7 are the
-   * idempotency keys used, $8 the bodies, $9 the times, $10 by which records, from 1.
+   * Adds a batch, which may be empty, by the protocol of batch-writer.ts. $1 writer; $2 number of
+   * its batch; $3 number of records; $4 counter; $5 statuses, '' for none, because `array_nulls =
+   * off` would turn a null into a text; $6 texts after the id; $7 idempotency keys; $8 bodies; $9
+   * times; $10 positions of the records that use the keys, from 1.
    *
-   * It answers the last id, or ends itself by an error: a key was used before (`keyTakenWords`),
-   * the writer's row has such a number (`numberTakenWords`), a row was not kept, or nothing is
-   * wrong and the number is 0 (`rehearsedWords`).
+   * It returns the last id. It fails if a key was used before (`keyTakenWords`), if the writer's
+   * row has this number or a higher one (`numberTakenWords`), if a row was not stored, or if the
+   * number is 0 and nothing else is wrong (`rehearsedWords`).
    */
   readonly insertBatch: string;
 
   /**
-   * Adds the texts $5 of the ids $3 and the statuses $4, and raises the counter from $1 to $2. It
-   * does nothing, and answers no row, where the counter is elsewhere.
+   * Adds the texts $5 with the ids $3 and the statuses $4, and raises the counter from $1 to $2. If
+   * the counter is not $1, it does nothing and returns no row.
    */
   readonly adoptBatch: string;
 
-  /** Answers the id and the text of the record $1. */
+  /** Returns the id and the text of the record $1. */
   readonly selectOne: string;
 
-  /** The same for the records $1; null stands for a long text. */
+  /** Returns the ids and the texts of the records $1; null replaces a long text. */
   readonly selectMany: string;
 
   /**
-   * Selects the texts of a query as one text, line by line. An empty line stands for a long text,
-   * null for no records.
+   * Selects the texts of a query as lines of one text; null if there are none. An empty line
+   * replaces a long text.
    */
   selectPage(query: PetQuery): Statement;
 
   /**
-   * Selects the ids and texts of a query. A text is null if it ends behind so many bytes of texts
-   * and commas; the first one, if it is longer than `firstBytes`.
+   * Selects the ids and texts of a query. A text is null if it and the texts before it exceed
+   * `bytes`, commas included. The first text is null only if it is longer than `firstBytes`.
    */
   selectLongTexts(query: PetQuery, bytes: number, firstBytes: number): Statement;
 }
 
-/** The animals. */
+/** The table of pets. */
 export const petTable: Table = tableOf(
   'pets',
   'UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text',
@@ -172,7 +177,10 @@ export const petTable: Table = tableOf(
   conditionsOf,
 );
 
-/** Records of a plugin. @param name One of small letters, for it stands in the statements. */
+/**
+ * Returns the table of a plugin's records.
+ * @param name Must be lowercase letters, because the statements contain it.
+ */
 export function recordTable(name: string): Table {
   const kind = `records.${name}`;
 
@@ -188,11 +196,10 @@ export function recordTable(name: string): Table {
 }
 
 /**
- * A table of its parts.
- * @param counter The name of its counter.
- * @param raiseCounter The statement that raises the counter $4 by $3; what it returns follows.
- * @param target What is inserted into, with the columns of `batch`, from which it is to select.
- * @param rows What is selected from; conditions follow.
+ * Returns a table by the parts of its statements.
+ * @param raiseCounter Raises the counter $4 by $3; a RETURNING clause is appended.
+ * @param target The table and columns of an INSERT, and the list that it selects from `batch`.
+ * @param rows The table of a SELECT with WHERE; conditions are appended.
  * @param conditions Returns the conditions of a query's filter.
  */
 function tableOf(
@@ -202,13 +209,13 @@ function tableOf(
   rows: string,
   conditions: (query: PetQuery, addValue: AddValue) => string,
 ): Table {
-  /** Returns the statement that `select` makes of the rows of a query. */
+  /** Returns the statement that `select` builds on the rows of a query. */
   function selectFrom(query: PetQuery, select: (matches: string) => string): Statement {
     const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
     const values: (string | bigint)[] = [after];
     const filter = conditions(query, (value) => `$${values.push(value)}`);
 
-    // A limit that is spelled out makes another statement.
+    // A literal, so that the planner knows the limit. Each limit is a statement of its own.
     const sql = select(`${rows}${filter} id > $1::int8 ORDER BY id LIMIT ${limit}`);
     return { sql, values };
   }
@@ -231,7 +238,7 @@ SELECT CAST(last_id AS text) AS last_id FROM taken`,
     selectOne: `SELECT ${digits}, json FROM ${rows} id = $1::int8`,
 
     selectMany: `SELECT ${digits},
-  CASE WHEN length(json) <= ${maxAnswerBytes / maxIds} THEN json END AS json
+  CASE WHEN length(json) <= ${maxResultBytes / maxIds} THEN json END AS json
 FROM ${rows} id = ANY($1::int8[])`,
 
     selectPage: (query) =>
@@ -240,7 +247,7 @@ FROM ${rows} id = ANY($1::int8[])`,
         (matches) => `SELECT
   string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
 FROM (
-  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxAnswerBytes / query.limit)} THEN json
+  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxResultBytes / query.limit)} THEN json
     ELSE decode('', 'hex') END AS line
   FROM ${matches}
 ) AS lines`,
@@ -258,7 +265,7 @@ FROM ${matches}`,
   };
 }
 
-/** The statement `insertBatch` of a table. */
+/** Returns the statement `insertBatch` of a table. */
 function insertInto(target: string, raiseCounter: string) {
   const wanted = '$3::int8 + (SELECT count(*) FROM unnest($7::text[]) AS key)';
   const kept = '(SELECT count(*) FROM stored) + (SELECT count(*) FROM kept)';
@@ -302,8 +309,9 @@ END AS text) AS last_id`;
 }
 
 /**
- * Answers the last id of batch $2 of writer $1; -1, or no row, where it is not stored, and never
- * will be. It writes in any case, for only a commit waits for the standby.
+ * Returns the last id of batch $2 of writer $1. It returns -1, or no row, if the batch is not
+ * stored and no longer can be. It always writes, because only a commit waits for a synchronous
+ * standby.
  */
 export const settle = `INSERT INTO petstore_writers (id, batch, last_id)
 VALUES ($1::uuid, $2::int8, -1)
@@ -315,7 +323,7 @@ ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, last_id = CASE
 RETURNING CAST(last_id AS text) AS last_id`;
 
 /**
- * Answers the uses of the keys $1. An animal, which may be long, comes only where its key was used
+ * Returns the uses of the keys $1. The pet, which may be long, is returned only if its key was used
  * with the body in $2.
  */
 export const selectKeys = `SELECT key, used.body,
@@ -328,21 +336,21 @@ LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = sought
 export const selectTime =
   'SELECT CAST(CAST(extract(epoch FROM now()) * 1000 AS int8) AS text) AS now';
 
-/** Answers the last id of the counter $1. */
+/** Returns the last id of the counter $1. */
 export const selectCounter =
   'SELECT CAST(last_id AS text) AS last_id FROM petstore_counters WHERE name = $1::text';
 
-/** Answers the names under which plugins keep records. */
+/** Returns the names under which plugins keep records. */
 export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
 WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
 
-/** Returns the sources that were imported, or their first pets, and how many these are. */
+/** Returns the imported sources, or the beginnings of sources, and their numbers of pets. */
 export const selectImports =
   'SELECT source, CAST(place AS text) AS place FROM petstore_imports WHERE place > 0';
 
 /**
- * Returns the place of source $1, which is $2 at least. It writes in any case: only a commit waits
- * for the standby, and comes behind whatever of that source was still under way.
+ * Raises the place of source $1 to $2 at least, and returns it. It always writes, because only a
+ * commit waits for a synchronous standby, and for a statement of that source that is in flight.
  */
 export const selectPlace = `INSERT INTO petstore_imports (source, place)
 VALUES ($1::text, $2::int8)
@@ -355,11 +363,11 @@ const importRowMissing = raise(
 );
 
 /**
- * Adds the pets that follow place $2 of source $1, under the counter $4, and returns the place
- * behind them. $7 are the names that the place is kept under: the source, and the digest of its
- * first pets if it is known. If the digest is there already, another import has added the pets,
- * and the place alone is kept. It does nothing, and returns no row, if the source is at another
- * place.
+ * Adds the $3 pets that follow place $2 of source $1, and returns the new place. $4 is the counter;
+ * $5 and $6 are as in `insertBatch`. $7 are the names that get the new place: the source, and the
+ * digest of its beginning if it is known. If that digest exists already, another import has added
+ * the pets, and only the place changes. If the source is at another place, the statement does
+ * nothing and returns no row.
  */
 export const importBatch = `WITH noted AS (
   INSERT INTO petstore_imports (source, place)

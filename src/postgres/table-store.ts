@@ -1,0 +1,153 @@
+/** Adds the records of one table in batches, and proves that it can. */
+import { performance } from 'node:perf_hooks';
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  commitWatchers,
+  groupCommit,
+  type KeyedRecord,
+  type RecordStore,
+  type PendingRecord,
+} from '../engine/index.js';
+import { inFlight, PetstoreError } from '../errors.js';
+import { int64Max } from '../json.js';
+import type { Log } from '../log.js';
+import type { IdempotencyKeyUse, PetStorage } from '../storage.js';
+import { batchWriter, type Added, type Batch } from './batch-writer.js';
+import { stateOf, type Connections } from './connections.js';
+import type { Table } from './statements.js';
+import { readLastId, tableReader } from './table-reader.js';
+
+/** The longest time of a readiness check in ms. */
+const readinessMs = 4_000;
+
+/** The records of one table, with the members of a `PetStorage` for them. */
+export interface TableStore extends Required<Pick<PetStorage, 'waiting' | 'onCommit' | 'ready'>> {
+  readonly store: RecordStore;
+
+  /**
+   * Checks that records can be read, and that the role has the privileges to add.
+   * @throws DatabaseFailure if records cannot be read or a privilege is missing. Other reasons why
+   * adding fails may be transient and do not count.
+   */
+  open(): Promise<void>;
+
+  /** Refuses further calls, and waits until all waiting records are added. */
+  close(): Promise<unknown>;
+}
+
+/** Returns the store of a table. */
+export function tableStore(connections: Connections, table: Table, log: Log): TableStore {
+  const reader = tableReader(connections, table);
+  const writer = batchWriter(connections, table);
+  // A second writer, because a writer has one batch at a time and readiness must not wait for it.
+  const readinessWriter = batchWriter(connections, table);
+
+  const commits = groupCommit<KeyedRecord, Added>({
+    commit: (records) => commit(records).finally(() => endKeys(records)),
+    abandoned: (record) => endKeys([record]),
+    // The driver holds the text, its bytes, and hexadecimal digits of these in a list.
+    bytesOf: ({ jsonAfterId, keyUse }) =>
+      4 * jsonAfterId.length + (keyUse === undefined ? 128 : 640),
+    hung: 'The database does not respond.',
+  });
+
+  const keysInFlight = new Set<string>();
+  const watchers = commitWatchers(log);
+
+  /** True if adding has failed since readiness was last proved. */
+  let hasFailed = false;
+  /** The record to rehearse: one that the last batch added, else the first that failed. */
+  let rehearsalRecord: KeyedRecord | undefined;
+  let readiness: Promise<void> | undefined;
+
+  async function add(record: KeyedRecord) {
+    const added = await commits.add(record);
+    if (added instanceof PetstoreError) throw added;
+    return added;
+  }
+
+  /** Adds a pet. If another server has a request with this key in flight, its commit is awaited. */
+  async function insertOnce(record: PendingRecord, keyUse: IdempotencyKeyUse) {
+    if (keysInFlight.has(keyUse.key)) throw inFlight;
+
+    keysInFlight.add(keyUse.key);
+    return add({ ...record, keyUse });
+  }
+
+  function endKeys(records: Batch) {
+    for (const { keyUse } of records) if (keyUse !== undefined) keysInFlight.delete(keyUse.key);
+  }
+
+  async function commit(records: Batch) {
+    const startedAt = performance.now();
+
+    try {
+      const { added, fresh } = await writer.store(records);
+      connections.reportWrite();
+      if (fresh.length === 0) return added;
+
+      rehearsalRecord = fresh[0];
+      watchers.tell({ count: fresh.length, syncMilliseconds: performance.now() - startedAt });
+      return added;
+    } catch (error) {
+      hasFailed = true;
+      rehearsalRecord ??= records[0];
+      connections.reportWrite(error);
+      throw error;
+    }
+  }
+
+  /** Returns the last id after reading the page that follows it, which has no damaged records. */
+  async function readEnd() {
+    const lastId = await readLastId(connections, table);
+    await reader.list({ limit: 20, after: lastId });
+    return lastId;
+  }
+
+  async function proveReadiness() {
+    const mustRehearse = hasFailed;
+    // Cleared first, because a failure during the check must stay recorded.
+    hasFailed = false;
+
+    try {
+      if ((await readEnd()) === int64Max)
+        throw new PetstoreError('unavailable', 'There are no ids left.');
+
+      if (mustRehearse && rehearsalRecord) await readinessWriter.rehearse(rehearsalRecord);
+      // Only a commit waits for a synchronous standby.
+      await readinessWriter.store([]);
+    } catch (error) {
+      hasFailed = true;
+      throw error;
+    }
+  }
+
+  async function ready() {
+    const unresponsive = new PetstoreError('unavailable', 'The database does not respond.');
+
+    const outcomes = [writer.outcome, readinessWriter.outcome];
+    if (commits.hung || outcomes.includes('unknown')) throw unresponsive;
+
+    readiness ??= proveReadiness().finally(() => (readiness = undefined));
+    await Promise.race([
+      readiness,
+      wait(readinessMs, undefined, { ref: false }).then(() => Promise.reject(unresponsive)),
+    ]);
+  }
+
+  return {
+    store: { insert: add, insertOnce, get: reader.get, list: reader.list },
+    open: async () => {
+      await readEnd();
+      await readinessWriter.rehearse().catch((error: unknown) => {
+        if (stateOf(error) === '42501') throw error;
+      });
+    },
+    get waiting() {
+      return commits.waiting;
+    },
+    onCommit: watchers.add,
+    ready,
+    close: () => Promise.all([commits.close(), reader.close()]),
+  };
+}

@@ -1,0 +1,156 @@
+/** Adds many pets to a database for a command: `copy`, `import`, or a start with a seed. */
+import { importedStart, jsonAfterId, parsePet, petJson, RecordNames } from '../engine/index.js';
+import { PetstoreError } from '../errors.js';
+import type { Log } from '../log.js';
+import { filterOf, type PetDraft } from '../pet.js';
+import type { ImportSource, ImportTarget, StoredText, TextTarget } from '../storage.js';
+import { columnsOf } from './batch-writer.js';
+import { copyingMs, servingMs } from './connections.js';
+import type { PostgresPool } from './driver.js';
+import { throwUnusable, waitForDatabase } from './failures.js';
+import { connectToTables, longestStepMs } from './schema.js';
+import * as sql from './statements.js';
+import { readLastId } from './table-reader.js';
+
+/**
+ * Returns the names under which plugins keep records.
+ * @throws PetstoreError `storage_unusable`
+ */
+export async function postgresRecordNames(
+  database: string | PostgresPool,
+): Promise<readonly string[]> {
+  const connections = await connectToTables(database, servingMs);
+  const rows = await connections.read(sql.selectRecordNames).finally(connections.close);
+  return rows.map(({ name }) => name ?? '');
+}
+
+/**
+ * Opens a database to copy pets into it, or the records of the name `records`.
+ * @throws PetstoreError as `postgresStorage`
+ */
+export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
+  if (records !== undefined) new RecordNames().take(records);
+  const table = records === undefined ? sql.petTable : sql.recordTable(records);
+
+  const connections = await connectToTables(url, copyingMs);
+  let lastId: bigint | undefined;
+
+  async function adopt(texts: readonly StoredText[]) {
+    const [first, newest] = [texts.at(0), texts.at(-1)];
+    if (first === undefined || newest === undefined) return;
+
+    lastId ??= await readLastId(connections, table);
+    if (first.id <= lastId)
+      throw new PetstoreError(
+        'storage_unusable',
+        `the database gave ids up to ${lastId}; ${first.id} is too low`,
+      );
+
+    const rows = await connections.write(table.adoptBatch, adoptValues(table, lastId, texts));
+    if (rows.length === 0)
+      throw new PetstoreError(
+        'storage_in_use',
+        'another program adds to the database; stop it and copy again',
+      );
+    lastId = newest.id;
+  }
+
+  const refuse = (error: unknown) =>
+    throwUnusable(error, 'correct the cause and run the command again; it goes on where it was');
+
+  return { adopt: (texts) => adopt(texts).catch(refuse), close: connections.close };
+}
+
+/** Returns the values of `adoptBatch` for texts of ascending ids above `lastId`. */
+function adoptValues(table: sql.Table, lastId: bigint, texts: readonly StoredText[]) {
+  const statusOf = ({ json }: StoredText) =>
+    table === sql.petTable ? (parsePet(json).status ?? '') : '';
+
+  return [
+    lastId,
+    texts.at(-1)?.id ?? lastId,
+    texts.map(({ id }) => id),
+    texts.map(statusOf),
+    texts.map(({ json }) => Buffer.from(json, 'latin1')),
+  ];
+}
+
+/**
+ * Opens a database to import one source (F11). Servers may use the database meanwhile, and other
+ * processes may import the same source.
+ * @param source Its SHA-256 in lowercase hexadecimal digits, or with the digests of its beginnings.
+ * @param log Receives a line while the database is waited for.
+ * @throws PetstoreError as `postgresStorage`
+ */
+export async function postgresImport(
+  url: string,
+  source: string | ImportSource,
+  log: Log,
+): Promise<ImportTarget> {
+  const whole = typeof source === 'string' ? { digest: source } : source;
+  const connections = await connectToTables(url, copyingMs);
+
+  const readPlace = async (least = 0) => {
+    const [row] = await connections.write(sql.selectPlace, [whole.digest, least]);
+    return Number(row?.['place']);
+  };
+
+  const readStart = async () => {
+    const rows = await connections.read(sql.selectImports);
+    return importedStart(
+      whole,
+      new Map(rows.map(({ source: name, place: at }) => [name ?? '', Number(at)])),
+    );
+  };
+
+  // Retrying after an unknown outcome is safe: the statement does nothing at a place already
+  // passed.
+  const retried = (work: () => Promise<number>) => waitForDatabase(work, log).catch(throwUnusable);
+
+  const known = await retried(readStart);
+  const start = await retried(() => readPlace(known));
+  let place = start;
+
+  return {
+    start,
+    add: async (drafts, startDigest) => {
+      const records = drafts.map((draft) => ({
+        indexed: filterOf(draft),
+        jsonAfterId: jsonAfterId(draft),
+      }));
+      const names = startDigest === undefined ? [whole.digest] : [whole.digest, startDigest];
+      const { counter } = sql.petTable;
+      const columns = columnsOf(records);
+      const values = [whole.digest, place, records.length, counter, ...columns, names];
+
+      place = await retried(async () => {
+        const [row] = await connections.write(sql.importBatch, values);
+        return row === undefined ? readPlace() : Number(row['place']);
+      });
+      return place;
+    },
+    close: connections.close,
+  };
+}
+
+/**
+ * Adds pets in one transaction to a database that never had any.
+ * @returns false, and adds nothing, if the database has or had pets
+ * @throws PetstoreError as `postgresStorage`
+ */
+export async function seedPostgres(
+  url: string,
+  drafts: readonly PetDraft[],
+  log: Log,
+): Promise<boolean> {
+  const texts = drafts.map((draft, index) => {
+    const id = BigInt(index + 1);
+    return { id, json: petJson(id, draft) };
+  });
+  const values = adoptValues(sql.petTable, 0n, texts);
+
+  const connections = await connectToTables(url, longestStepMs);
+  const adopt = () => connections.write(sql.petTable.adoptBatch, values);
+  const rows = await waitForDatabase(adopt, log).catch(throwUnusable).finally(connections.close);
+  return rows.length > 0;
+}
