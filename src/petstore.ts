@@ -6,10 +6,11 @@ import { jsonStoreOf } from './engine/index.js';
 import { detailOf, isPetstoreError, type PetstoreError } from './errors.js';
 import {
   Endpoint,
-  stopping,
-  type Answer,
+  stoppingError,
   type Listening,
   type ListenOptions,
+  type RoutedReply,
+  type Service,
 } from './http/index.js';
 import { memoryStorage } from './memory/index.js';
 import { petRoutes, publicRoutes, StoreRun } from './operations.js';
@@ -106,7 +107,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   /** @throws PetstoreError `unavailable` if reads or writes cannot be expected to succeed */
   async function checkReady(): Promise<void> {
-    if (service.phase !== 'open') throw stopping();
+    if (service.phase !== 'open') throw stoppingError();
     await storage.ready?.();
   }
 
@@ -149,7 +150,7 @@ interface Parts extends ResolvedOptions {
 }
 
 /** The path of every request, and the state of the petstore. */
-class RequestService {
+class RequestService implements Service {
   /**
    * The state of the petstore. `draining` changes only `/readyz`. While `stopping`, connections
    * close after their responses. Once `closed`, requests that need the storage get a 503.
@@ -157,7 +158,7 @@ class RequestService {
   phase: 'open' | 'draining' | 'stopping' | 'closed' = 'open';
   readonly #parts: Parts;
 
-  /** The number of requests in flight: `answer` raises it, `replied` lowers it. */
+  /** The number of requests in flight: `handle` raises it, `reportResponse` lowers it. */
   #inFlight = 0;
   /** Called when no request is in flight any more. */
   #onIdle = (): void => undefined;
@@ -183,7 +184,7 @@ class RequestService {
    * Handles a request, in the order of checks of docs/contract.md. An error that a step throws
    * becomes the response. Never rejects.
    */
-  async answer(message: Message): Promise<Answer> {
+  async handle(message: Message): Promise<RoutedReply> {
     this.#inFlight++;
     const { routes, verifyKey, maxBodyBytes, hooks } = this.#parts;
     const { method } = message;
@@ -212,7 +213,7 @@ class RequestService {
 
         // A verifier in JavaScript may return null or false (C40).
         if (typeof name !== 'string' || name === '')
-          return this.#answerBy(refusalOf(head.authorization), message, resource);
+          return this.#complete(refusalOf(head.authorization), message, resource);
 
         keyName = name;
       }
@@ -243,11 +244,11 @@ class RequestService {
       if (survivesReset) message.resetsBefore = this.resets;
       // Only after a delay, because the operation itself may have reset the storage.
       if (this.#hasWaited.has(message)) checkCurrent();
-      return this.#answerBy(reply, message, resource, keyName);
+      return this.#complete(reply, message, resource, keyName);
     } catch (error) {
       const isRefused = error === storageReset || (this.#hasWaited.has(message) && isOutdated());
       const reply = isRefused ? storageResetReply : this.#failureReply(error);
-      return this.#answerBy(reply, message, resource, keyName);
+      return this.#complete(reply, message, resource, keyName);
     }
   }
 
@@ -260,7 +261,7 @@ class RequestService {
   /** Begins the shutdown: ends the delays of plugins, and lets requests in flight finish. */
   stop(): void {
     this.phase = 'stopping';
-    this.#rejectStopped(stopping());
+    this.#rejectStopped(stoppingError());
     this.#endWaits();
   }
 
@@ -287,23 +288,23 @@ class RequestService {
   }
 
   /** Returns the reply to a request that failed after its reply was made. */
-  failed(error: PetstoreError, message: Message, { resource }: Answer): Reply {
-    return this.#answerBy(replyTo(error), message, resource).reply;
+  replyToLateError(error: PetstoreError, message: Message, { resource }: RoutedReply): Reply {
+    return this.#complete(replyTo(error), message, resource).reply;
   }
 
   /** Returns the reply to a request that the parser refuses, with the headers of plugins. */
-  refusal(error: PetstoreError, header: Message['header']): Reply {
+  replyToParserError(error: PetstoreError, header: Message['header']): Reply {
     return this.#parts.hooks.withHeadersOfRefused(replyTo(error), header);
   }
 
   /** Logs an error in this program (C49). */
-  fault(thrown: unknown): void {
+  logError(thrown: unknown): void {
     this.#parts.log('error', 'internal error', { error: detailOf(thrown) });
   }
 
   /** Reports a response to the plugins; `message` is undefined if the client sent no HTTP. */
-  replied(status: number, message?: Message, answer?: Answer): void {
-    this.#parts.hooks.replied(status, message, answer?.resource?.path, answer?.keyName);
+  reportResponse(status: number, message?: Message, routed?: RoutedReply): void {
+    this.#parts.hooks.replied(status, message, routed?.resource?.path, routed?.keyName);
     if (message !== undefined) this.#waits.delete(message);
     if (message !== undefined && --this.#inFlight === 0) this.#onIdle();
   }
@@ -332,7 +333,7 @@ class RequestService {
   }
 
   /** Adds to a reply the headers of its route (C33) and those of plugins. */
-  #answerBy(reply: Reply, message: Message, resource?: Resource, keyName?: string): Answer {
+  #complete(reply: Reply, message: Message, resource?: Resource, keyName?: string): RoutedReply {
     const own = resource?.headers;
     const announced = own === undefined ? reply : { ...reply, headers: [...own, ...reply.headers] };
 
@@ -352,10 +353,10 @@ class RequestService {
     try {
       if (isPetstoreError(thrown) && thrown.status !== undefined) return replyTo(thrown);
     } catch (error) {
-      this.fault(error);
+      this.logError(error);
     }
 
-    this.fault(thrown);
+    this.logError(thrown);
     return internalErrorReply;
   }
 }

@@ -90,7 +90,7 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
 }
 
 /**
- * Returns the reply to an error. Code that rejects a request throws a PetstoreError; `answer` in
+ * Returns the reply to an error. Code that rejects a request throws a PetstoreError; `handle` in
  * petstore.ts catches it and calls this function.
  *
  * Two frequent rejections are replies that are made once and returned instead: the 401 of auth.ts

@@ -65,9 +65,9 @@ const libraries: Readonly<Record<string, string>> = {
   'postgres/driver.ts': 'pg',
 };
 /** Each `index.ts` that still holds code. */
-const indexesWithCode: readonly string[] = ['cli/index.ts', 'http/index.ts'];
+const indexesWithCode: readonly string[] = ['cli/index.ts'];
 /** The names that several modules still share. */
-const sharedNames: readonly string[] = ['server.ts'];
+const sharedNames: readonly string[] = [];
 
 const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) =>
   name.endsWith('.ts'),

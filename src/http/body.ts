@@ -3,26 +3,25 @@ import type { Readable } from 'node:stream';
 import { isPetstoreError, PetstoreError } from '../errors.js';
 import { bodyTooLarge } from '../request.js';
 
-/** What closes if a request ends before its body was read; a mock may not say it. */
-export interface Ending {
+/** Emits `close` if a request ends before its body was read. A mock may lack the methods. */
+export interface CloseEmitter {
   on?(event: 'close', listener: () => void): unknown;
   off?(event: 'close', listener: () => void): unknown;
 }
 
 /**
- * Opens a stream, reads it as {@link readAll} does, and destroys it.
- *
- * @throws PetstoreError as there, also if the stream cannot be opened.
+ * Opens a stream, reads it by {@link readAll}, and destroys it.
+ * @throws PetstoreError as `readAll` does, also if the stream cannot be opened
  */
 export async function readAndDestroy(
   open: () => Readable,
   maxBytes: number,
-  ending?: Ending,
+  closeEmitter?: CloseEmitter,
 ): Promise<string> {
   let stream: Readable | undefined;
   try {
     stream = open();
-    return await readAll(stream, maxBytes, ending);
+    return await readAll(stream, maxBytes, closeEmitter);
   } catch (cause) {
     throw isPetstoreError(cause) ? cause : bodyBroken(cause);
   } finally {
@@ -31,19 +30,22 @@ export async function readAndDestroy(
 }
 
 /**
- * Reads a body as a byte string. The stream is not destroyed.
- *
- * @param ending - No more is read once this closes.
- * @throws PetstoreError `content_too_large` past `maxBytes`, `bad_request` if the body fails.
+ * Reads a body as a byte string. It does not destroy the stream.
+ * @param closeEmitter - Its `close` ends the reading with an error.
+ * @throws PetstoreError `content_too_large` beyond `maxBytes`, `bad_request` if the body fails
  */
-export function readAll(stream: Readable, maxBytes: number, ending?: Ending): Promise<string> {
+export function readAll(
+  stream: Readable,
+  maxBytes: number,
+  closeEmitter?: CloseEmitter,
+): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
 
   return new Promise((resolve, reject) => {
     const settle = (error?: PetstoreError): void => {
       stream.off('data', take).off('end', finish).off('error', fail).off('close', fail);
-      ending?.off?.('close', fail);
+      closeEmitter?.off?.('close', fail);
       if (error === undefined) resolve(Buffer.concat(chunks).toString('latin1'));
       else reject(error);
     };
@@ -62,7 +64,7 @@ export function readAll(stream: Readable, maxBytes: number, ending?: Ending): Pr
     if (stream.readableEnded) return void finish();
     if (stream.destroyed) return void fail(stream.errored);
     stream.on('error', fail).on('close', fail).on('end', finish).on('data', take);
-    ending?.on?.('close', fail);
+    closeEmitter?.on?.('close', fail);
     stream.resume();
   });
 }

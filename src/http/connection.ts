@@ -1,7 +1,4 @@
-/**
- * One connection of our own server, from its first request to its end: one request at a time (C44,
- * C51 to C55).
- */
+/** One connection of our own server. It serves one request at a time (C44, C51 to C55). */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setImmediate } from 'node:timers';
@@ -10,267 +7,260 @@ import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import type { Exchange } from './exchange.js';
-import { headerOf, requestTooLate } from './head.js';
-import { breakOff, linger, lingerMs, takeOverSocket, type Receiver } from './node.js';
+import { headerValue, requestTimeout } from './head.js';
 import {
-  atEndOfTurn,
-  beginningOf,
-  longBytes,
-  replyHead,
-  replyText,
-  slicesOf,
-  type HeadEnds,
+  lingeringClose,
+  lingerMs,
+  resetAfter,
+  takeOverSocket,
+  type ConnectionHandler,
+} from './node.js';
+import {
+  atEndOfTick,
+  longBodyBytes,
+  responseHead,
+  responseText,
+  sliceResponse,
+  truncatedBody,
+  type ConnectionHeaders,
   type HttpDate,
   type UnsentBytes,
 } from './wire.js';
 
-/** What a request comes to, and what is known of it by then. */
-export interface Answer {
-  /** What is sent. */
-  reply: Reply;
-  /** What stands at the path; undefined where there is nothing, or the head was no HTTP. */
-  resource: Resource | undefined;
-  /** The name of the API key; undefined where none was needed or accepted. */
-  keyName: string | undefined;
+/** The reply to a request, with what the petstore found out about the request. */
+export interface RoutedReply {
+  readonly reply: Reply;
+  /** The resource at the path; undefined if there is none, or if the head was malformed. */
+  readonly resource: Resource | undefined;
+  /** The name of the API key; undefined if no key was needed or accepted. */
+  readonly keyName: string | undefined;
 }
 
-/** What http needs of the petstore. */
+/** The petstore, as the HTTP server uses it. */
 export interface Service {
-  /** Answers a request; never rejects. */
-  answer(message: Message): Promise<Answer>;
-  /** The reply to a request that failed after its answer was made. */
-  failed(error: PetstoreError, message: Message, answer: Answer): Reply;
-  /** Returns the reply to a request that the parser refuses, though its headers were read. */
-  refusal(error: PetstoreError, header: Message['header']): Reply;
-  /** Hears of a fault of ours that is nobody's answer. */
-  fault(error: unknown): void;
-  /** Hears of each reply once it is decided; without a message, of one to what was no HTTP. */
-  replied(status: number, message?: Message, answer?: Answer): void;
-  /** Whether connections end after the answers to what has come. */
+  /** Handles a request. Never rejects. */
+  handle(message: Message): Promise<RoutedReply>;
+  /** Returns the reply to a request that failed after its reply was made. */
+  replyToLateError(error: PetstoreError, message: Message, routed: RoutedReply): Reply;
+  /** Returns the reply to a request that Node's parser rejected after its headers. */
+  replyToParserError(error: PetstoreError, header: Message['header']): Reply;
+  /** Logs an error in this program. */
+  logError(error: unknown): void;
+  /** Reports a decided response. Omit `message` if what the client sent was not HTTP. */
+  reportResponse(status: number, message?: Message, routed?: RoutedReply): void;
+  /** True if each connection must close after the requests that have arrived. */
   readonly isStopping: boolean;
-  /** How many times the storage was reset (C71). */
+  /** The number of resets of the storage (C71). */
   readonly resets: number;
-  /** The petstore's time, in milliseconds since the epoch, for the header Date. It may throw. */
+  /** Returns the time for the header Date, in milliseconds since the epoch. It may throw. */
   now(): number;
 }
 
-/** What all connections share. */
-export interface Shared {
-  /** The petstore. */
+/** The state that all connections share. */
+export interface SharedState {
   readonly service: Service;
-  /** What they have still to send (C55). */
   readonly unsent: UnsentBytes;
-  /** The header Date of their responses. */
   readonly date: HttpDate;
-  /** How many requests wait on all connections (C52). */
-  waiting: number;
+  /** The number of queued requests on all connections (C52). */
+  queued: number;
 }
 
 /**
- * How many requests may wait at most, on one connection and on all (C52): each takes some 7 KB, and
- * 30 us to be read.
+ * The most queued requests on one connection and on all connections (C52). A queued request takes
+ * some 7 KB, and 30 µs to parse.
  */
-const maxWaiting = 256;
-const maxWaitingInAll = 2_048;
+const maxQueued = 256;
+const maxQueuedInTotal = 2_048;
 
-/** A client must read so many bytes of its answers in so many milliseconds (C44). */
-const readBytes = 65_536;
-const readMs = 60_000;
-/** A client may read nothing for so long while others wait for room (C55). */
-const stalledMs = 5_000;
+/** A client must read this many bytes of its responses in each period (C44). */
+const minReadBytes = 65_536;
+const readPeriodMs = 60_000;
+/** The time for which a client may read nothing while long responses are queued (C55). */
+const maxStallMs = 5_000;
 
-/** How long a client may go on sending its request head once the server stops (C48). */
+/** The time for which a client may go on sending a request head during shutdown (C48). */
 const stopLingerMs = 250;
 
-/**
- * How long a head may take (C44): by Node's clock, and by ours once we read again after a wait.
- */
+/** The time limit for a head (C44). Node enforces it, and `Connection` after a wait. */
 export const headMs = 10_000;
-/** How long a whole request may take, by the same two clocks. */
+/** The time limit for a whole request (C44), enforced likewise. */
 export const requestMs = 30_000;
 
-const brokenOff = new PetstoreError(
+const connectionLost = new PetstoreError(
   'bad_request',
   'The connection ended in the middle of the body.',
 );
 
-/** A connection: what Node says of it comes in, and answers go out. */
-export class Connection implements Receiver<Exchange> {
+/** A connection: receives the events of Node's server, and sends the responses. */
+export class Connection implements ConnectionHandler<Exchange> {
   readonly #socket: Socket;
-  readonly #shared: Shared;
-  readonly #headEnds: HeadEnds;
+  readonly #shared: SharedState;
+  readonly #connectionHeaders: ConnectionHeaders;
 
   /**
-   * `idle`: no request is under way. `answering`: one is, and others may wait. `over`: no further
-   * request is taken, though answers may still be owed.
+   * `idle`: no request is in flight. `busy`: one is, and others may be queued. `closing`: no
+   * further request is accepted, but responses may still be due.
    */
-  #state: 'idle' | 'answering' | 'over' = 'idle';
-  /** The request under way, until its answer has left. */
+  #state: 'idle' | 'busy' | 'closing' = 'idle';
+  /** The request in flight, until its response is sent. */
   #current: Exchange | undefined;
-  /** The requests behind it, in their order. */
-  readonly #waiting: Exchange[] = [];
-  /** The answer that ends the connection once the requests before it have theirs (C52). */
-  #refusal: Reply | undefined;
+  /** The pipelined requests after the current one. */
+  readonly #queue: Exchange[] = [];
+  /** The error response that is sent last, before the connection closes (C52). */
+  #lastReply: Reply | undefined;
 
-  /** When a sweep first saw the present phase: this request under way, or none. */
+  /** The time at which a sweep first saw the current request, or the idle connection. */
   #phaseSince: number | undefined;
   /**
-   * Whether Node has reported the next head as late. Node reports a late head only once. While an
-   * answer is owed that is too early: the 10 s of the head run from that answer on.
+   * True if Node has reported the next head as late, which it does once. While a response is due
+   * the report is too early: the time limit of the head runs from that response on.
    */
   #isHeadLate = false;
-  /** How many bytes had come when the connection last became idle. */
-  #idleFromBytes = 0;
+  /** The number of bytes that had arrived when the connection last became idle. */
+  #bytesWhenIdle = 0;
 
-  /** How many bytes the client had read as it last read any, and when. */
+  /** The number of bytes that the client has read, and the time at which it last read some. */
   #progress = { bytes: 0, at: performance.now() };
-  /** The same as it had last read `readBytes` more. */
-  #enoughProgress = this.#progress;
+  /** The same, at the time at which it had last read `minReadBytes` more. */
+  #sufficientProgress = this.#progress;
 
-  constructor(socket: Socket, shared: Shared, headEnds: HeadEnds) {
+  constructor(socket: Socket, shared: SharedState, connectionHeaders: ConnectionHeaders) {
     this.#socket = socket;
     this.#shared = shared;
-    this.#headEnds = headEnds;
+    this.#connectionHeaders = connectionHeaders;
     takeOverSocket(socket, this);
 
-    // A client that is gone cannot be told from one that only closed its sending side.
-    socket.once('end', () => this.#current?.leave());
+    // A client that is gone looks the same as a client that closed only its sending side.
+    socket.once('end', () => this.#current?.reportGone());
     socket.once('close', () => {
-      // No more of its body will come; requests that came whole are carried out all the same (C53).
-      this.#latest?.fail(brokenOff);
-      this.#current?.leave();
+      // Only an incomplete request fails. Complete requests are still carried out (C53).
+      this.#latest?.fail(connectionLost);
+      this.#current?.reportGone();
     });
   }
 
-  /**
-   * Takes a request. While it waits for the answer to the one before it, the socket is not read.
-   */
+  /** Starts a request, or queues it. While requests are queued, the socket is not read. */
   accept(exchange: Exchange): void {
-    if (this.#state === 'over') return;
+    if (this.#state === 'closing') return;
     exchange.resetsBefore = this.#shared.service.resets;
     if (this.#state === 'idle') {
-      this.#state = 'answering';
+      this.#state = 'busy';
       return void this.#start(exchange);
     }
 
-    this.#waiting.push(exchange);
-    this.#shared.waiting++;
+    this.#queue.push(exchange);
+    this.#shared.queued++;
     this.#socket.pause();
-    if (this.#waiting.length <= maxWaiting && this.#shared.waiting <= maxWaitingInAll) return;
+    if (this.#queue.length <= maxQueued && this.#shared.queued <= maxQueuedInTotal) return;
 
-    this.#takeNoMore();
+    this.#stopAccepting();
     this.#socket.destroy();
   }
 
-  /** Ends the connection where Node can read no further request, with an error if it is HTTP. */
   fail(error: PetstoreError | undefined, rawHeaders?: readonly string[]): void {
-    // A head that waits for the answer to a whole request is not late yet.
-    if (error === requestTooLate && this.#current?.complete === true) this.#isHeadLate = true;
+    // A head that waits for the response to a complete request is not late yet.
+    if (error === requestTimeout && this.#current?.complete === true) this.#isHeadLate = true;
     else if (error === undefined || this.#socket.bytesRead === 0) this.#socket.destroy();
-    else this.refuse(error, rawHeaders);
+    else this.closeWithError(error, rawHeaders);
   }
 
-  /** Whether no request waits for the one under way. */
-  get isCaughtUp(): boolean {
-    return this.#waiting.length === 0;
+  get isQueueEmpty(): boolean {
+    return this.#queue.length === 0;
   }
 
-  /** How many requests have not got their whole response. */
+  /** The number of requests whose response is not sent completely. */
   get requestsInFlight(): number {
-    return (this.#current === undefined ? 0 : 1) + this.#waiting.length;
+    return (this.#current === undefined ? 0 : 1) + this.#queue.length;
   }
 
-  /** True if no request is in flight, and nothing but this packet came after the last one. */
-  hasOnly(packet: Buffer): boolean {
-    const bytes = this.#socket.bytesRead - this.#idleFromBytes;
+  hasReceivedOnly(packet: Buffer): boolean {
+    const bytes = this.#socket.bytesRead - this.#bytesWhenIdle;
     return this.#state === 'idle' && bytes === packet.length;
   }
 
   /**
-   * Ends the connection with an error. It is the answer to the latest request if that is still
-   * arriving, else one more answer behind all others.
+   * Closes the connection with an error. The error becomes the response to the latest request if
+   * that is still arriving. Otherwise the error is sent after all other responses.
    */
-  refuse(error: PetstoreError, rawHeaders?: readonly string[]): void {
-    if (this.#state === 'over') return;
+  closeWithError(error: PetstoreError, rawHeaders?: readonly string[]): void {
+    if (this.#state === 'closing') return;
     const latest = this.#latest;
     if (latest?.isArriving) return void latest.fail(error);
 
-    this.#state = 'over';
-    this.#refusal =
+    this.#state = 'closing';
+    this.#lastReply =
       rawHeaders === undefined
         ? replyTo(error)
-        : this.#shared.service.refusal(error, (name) => headerOf(rawHeaders, name));
-    if (this.#current === undefined) this.#hangUp();
+        : this.#shared.service.replyToParserError(error, (name) => headerValue(rawHeaders, name));
+    if (this.#current === undefined) this.#close();
   }
 
   /**
-   * Ends the connection unless a whole request head has come (C48).
-   *
-   * @param error - The response to a head of which a part has come.
+   * Closes the connection if no request is in flight (C48).
+   * @param error - The response if part of a head has arrived.
    */
-  endWithoutRequest(error: PetstoreError): void {
+  closeIfIdle(error: PetstoreError): void {
     if (this.#state !== 'idle') return;
-    if (this.#isHeadArriving) this.#refusal = replyTo(error);
-    this.#hangUp(stopLingerMs);
+    if (this.#isHeadArriving) this.#lastReply = replyTo(error);
+    this.#close(stopLingerMs);
   }
 
-  /** Ends what has waited too long; called twice a second. */
+  /** Checks all time limits. To be called twice a second. */
   sweep(now: number): void {
     this.#sweepRequests(now);
     this.#sweepReading(now);
   }
 
-  /** Ends the connection where a request takes too long to arrive, or none comes. */
+  /** Closes the connection if a request takes too long to arrive, or if none arrives. */
   #sweepRequests(now: number): void {
     this.#phaseSince ??= now;
     const ms = now - this.#phaseSince;
     if (this.#current !== undefined) {
-      if (!this.#current.complete && ms > requestMs) this.refuse(requestTooLate);
+      if (!this.#current.complete && ms > requestMs) this.closeWithError(requestTimeout);
       return;
     }
 
-    if (this.#isHeadLate && ms > headMs) this.refuse(requestTooLate);
-    // A head that begins to arrive at the last moment has its time too.
-    const keepAliveMs = 1_000 * this.#headEnds.keepAliveSeconds;
-    if (ms > keepAliveMs + (this.#isHeadArriving ? headMs : 0)) this.#hangUp();
+    if (this.#isHeadLate && ms > headMs) this.closeWithError(requestTimeout);
+    // A head that begins to arrive at the last moment gets its own time limit.
+    const keepAliveMs = 1_000 * this.#connectionHeaders.keepAliveSeconds;
+    if (ms > keepAliveMs + (this.#isHeadArriving ? headMs : 0)) this.#close();
   }
 
-  /** True if something has come since the connection became idle. */
+  /** True if bytes have arrived since the connection became idle. */
   get #isHeadArriving(): boolean {
-    return this.#socket.bytesRead > this.#idleFromBytes;
+    return this.#socket.bytesRead > this.#bytesWhenIdle;
   }
 
-  /** Ends the connection where the client reads too little of its answers. */
+  /** Destroys the connection if the client reads its responses too slowly. */
   #sweepReading(now: number): void {
     const { bytesWritten, writableLength } = this.#socket;
     const bytes = bytesWritten - writableLength;
-    const hasAll = writableLength === 0;
-    if (hasAll || bytes > this.#progress.bytes) this.#progress = { bytes, at: now };
-    if (hasAll || bytes - this.#enoughProgress.bytes >= readBytes)
-      this.#enoughProgress = this.#progress;
+    const hasReadAll = writableLength === 0;
+    if (hasReadAll || bytes > this.#progress.bytes) this.#progress = { bytes, at: now };
+    if (hasReadAll || bytes - this.#sufficientProgress.bytes >= minReadBytes)
+      this.#sufficientProgress = this.#progress;
 
-    const isStalled = this.#shared.unsent.isFull && now - this.#progress.at > stalledMs;
-    if (isStalled || now - this.#enoughProgress.at > readMs) this.#socket.destroy();
+    const isStalled = this.#shared.unsent.isFull && now - this.#progress.at > maxStallMs;
+    if (isStalled || now - this.#sufficientProgress.at > readPeriodMs) this.#socket.destroy();
   }
 
-  /** The request that came last, if it has no answer yet: its body may still come. */
+  /** The latest request without a response. Only its body can be incomplete. */
   get #latest(): Exchange | undefined {
-    return this.#waiting.at(-1) ?? this.#current;
+    return this.#queue.at(-1) ?? this.#current;
   }
 
-  /** Has a request answered, and its answer sent. */
   #start(exchange: Exchange): void {
     this.#current = exchange;
     this.#phaseSince = undefined;
     this.#isHeadLate = false;
 
     const { service } = this.#shared;
-    void service.answer(exchange).then((answer) =>
-      atEndOfTurn(() => {
+    void service.handle(exchange).then((routed) =>
+      atEndOfTick(() => {
         try {
-          this.#send(exchange, answer);
+          this.#send(exchange, routed);
         } catch (error) {
-          service.fault(error);
+          service.logError(error);
           this.#socket.destroy();
         }
       }),
@@ -278,111 +268,113 @@ export class Connection implements Receiver<Exchange> {
   }
 
   /**
-   * Sends the answer to the request under way. The connection ends behind it by the reply, the
-   * client's wish, a body that has not come whole, or a server that stops.
+   * Sends the response to the current request. The connection closes after it if the reply says so,
+   * if the client wants that, if the body is incomplete, or during shutdown.
    */
-  #send(exchange: Exchange, answer: Answer): void {
+  #send(exchange: Exchange, routed: RoutedReply): void {
     const { service } = this.#shared;
     const { failure, response } = exchange;
-    const reply = failure === undefined ? answer.reply : service.failed(failure, exchange, answer);
+    const reply =
+      failure === undefined ? routed.reply : service.replyToLateError(failure, exchange, routed);
     if (reply.cut !== undefined) {
-      this.#cut(exchange, answer, reply);
+      this.#cut(exchange, routed, reply);
       return;
     }
 
-    const isLast = service.isStopping && this.isCaughtUp;
+    const isLast = service.isStopping && this.isQueueEmpty;
     const closes = reply.endsConnection === true || !exchange.keepsAlive || isLast;
 
-    exchange.discard();
+    exchange.discardBody();
     if (response !== undefined) response.statusCode = reply.status;
-    // Nothing after an answer that closes is carried out (RFC 9112 section 9.6).
+    // Requests after a response that closes are ignored (RFC 9112 section 9.6).
     if (closes) {
-      this.#takeNoMore();
-      this.#refusal = undefined;
+      this.#stopAccepting();
+      this.#lastReply = undefined;
     }
     this.#write(reply, exchange.method === 'HEAD' ? '' : (reply.body ?? ''), closes);
-    service.replied(reply.status, exchange, answer);
+    service.reportResponse(reply.status, exchange, routed);
   }
 
-  /** Breaks the connection in place of a whole answer; what waits on it is not carried out. */
-  #cut(exchange: Exchange, answer: Answer, reply: Reply): void {
+  /** Breaks the connection in place of a complete response (C62), and drops the queue. */
+  #cut(exchange: Exchange, routed: RoutedReply, reply: Reply): void {
     const { service } = this.#shared;
-    exchange.discard();
-    this.#takeNoMore();
-    const body = exchange.method === 'HEAD' ? '' : beginningOf(reply);
-    const sent = reply.cut === 'truncate' ? replyHead(reply, this.#headEnds.of(false)) + body : '';
-    breakOff(this.#socket, sent);
-    service.replied(reply.status, exchange, answer);
+    exchange.discardBody();
+    this.#stopAccepting();
+    const body = exchange.method === 'HEAD' ? '' : truncatedBody(reply);
+    const head = responseHead(reply, this.#connectionHeaders.lines(false));
+    resetAfter(this.#socket, reply.cut === 'truncate' ? head + body : '');
+    service.reportResponse(reply.status, exchange, routed);
   }
 
-  /** Writes an answer, a long one slice by slice; goes on once the socket has taken all of it. */
+  /** Writes a response, a long one in slices. Finishes the request once the socket took it all. */
   #write(reply: Reply, body: string | Pieces, closes: boolean): void {
     const { unsent } = this.#shared;
     const socket = this.#socket;
-    if (typeof body === 'string' && body.length <= longBytes) {
-      const text = replyText(reply, body, this.#headEnds.of(closes));
+    const headEnd = this.#connectionHeaders.lines(closes);
+    if (typeof body === 'string' && body.length <= longBodyBytes) {
+      const text = responseText(reply, body, headEnd);
       socket.write(text, 'latin1');
       if (socket.writableLength === 0 || socket.destroyed) return void this.#finish(0);
 
       unsent.add(text.length);
-      // Node calls back once all that was written before has left.
+      // Node calls back once everything that was written before is sent.
       socket.write('', () => this.#finish(text.length));
       return;
     }
 
-    const head = replyHead(reply, this.#headEnds.of(closes));
+    const head = responseHead(reply, headEnd);
     const bytes = head.length + body.length;
-    const slices = slicesOf(head, body);
-    const next = (): void => {
+    const slices = sliceResponse(head, body);
+    const writeNext = (): void => {
       const slice = socket.destroyed ? undefined : slices.next().value;
       if (slice === undefined) this.#finish(bytes);
-      else socket.write(slice, 'latin1', next);
+      else socket.write(slice, 'latin1', writeNext);
     };
-    unsent.enter(bytes, next);
+    unsent.enqueue(bytes, writeNext);
   }
 
   /**
-   * Goes on once the answer under way has left.
-   *
-   * @param unsentBytes - How many of its bytes are counted as unsent.
+   * Finishes the current request, whose response is sent, and starts the next one.
+   * @param unsentBytes - The number of its bytes that are counted as unsent.
    */
   #finish(unsentBytes: number): void {
-    this.#shared.unsent.leave(unsentBytes);
-    if (this.#state === 'over' && this.isCaughtUp) this.#hangUp();
+    this.#shared.unsent.remove(unsentBytes);
+    if (this.#state === 'closing' && this.isQueueEmpty) this.#close();
     const { resetsBefore = 0 } = this.#current ?? {};
-    this.#current?.finish();
+    this.#current?.finishResponse();
     this.#current = undefined;
     this.#phaseSince = undefined;
-    this.#idleFromBytes = this.#socket.bytesRead;
+    this.#bytesWhenIdle = this.#socket.bytesRead;
 
-    const next = this.#waiting.shift();
+    const next = this.#queue.shift();
     if (next !== undefined) {
-      this.#shared.waiting--;
-      // What waits behind a reset comes after it, although it was there before.
+      this.#shared.queued--;
+      // A request queued after one that reset the storage counts as later than the reset.
       next.resetsBefore = Math.max(next.resetsBefore, resetsBefore);
       this.#start(next);
-    } else if (this.#state === 'answering') this.#state = 'idle';
-    if (this.isCaughtUp && this.#socket.isPaused()) this.#socket.resume();
+    } else if (this.#state === 'busy') this.#state = 'idle';
+    if (this.isQueueEmpty && this.#socket.isPaused()) this.#socket.resume();
   }
 
-  /** Ends the sending side, with the refusal if there is one, and the connection within `ms`. */
-  #hangUp(ms = lingerMs): void {
+  /** Sends the last reply, if any, and closes the connection within `ms`. */
+  #close(ms = lingerMs): void {
     if (!this.#socket.writable) return;
 
-    this.#takeNoMore();
-    const refusal = this.#refusal;
-    const head = refusal === undefined ? '' : replyHead(refusal, this.#headEnds.of(true));
-    linger(this.#socket, head + (refusal?.body ?? ''), ms);
-    if (refusal !== undefined) this.#shared.service.replied(refusal.status);
+    this.#stopAccepting();
+    const reply = this.#lastReply;
+    const head =
+      reply === undefined ? '' : responseHead(reply, this.#connectionHeaders.lines(true));
+    lingeringClose(this.#socket, head + (reply?.body ?? ''), ms);
+    if (reply !== undefined) this.#shared.service.reportResponse(reply.status);
   }
 
   /**
-   * Takes no further request, and forgets those that wait. They count until this turn of the event
-   * loop ends: it must not read as many of each of a thousand connections.
+   * Stops accepting requests and drops the queue. The shared counter is lowered on the next tick,
+   * so that one tick cannot read a full queue from each of a thousand connections.
    */
-  #takeNoMore(): void {
-    this.#state = 'over';
-    const { length } = this.#waiting.splice(0);
-    if (length > 0) setImmediate(() => (this.#shared.waiting -= length));
+  #stopAccepting(): void {
+    this.#state = 'closing';
+    const { length } = this.#queue.splice(0);
+    if (length > 0) setImmediate(() => (this.#shared.queued -= length));
   }
 }

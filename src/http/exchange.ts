@@ -1,49 +1,46 @@
-/** One request of a connection of our own server, from its head to its answer. */
+/** A request on a connection of our own server: its head, its body, and its failure. */
 import { performance } from 'node:perf_hooks';
 import type { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
-import { headerOf, parseHead, type Head } from './head.js';
+import { headerValue, parseHead, type Head } from './head.js';
 import { NodeRequest } from './node.js';
 
-/**
- * How many bytes of a body are held that nobody has asked for; then its socket is read no further.
- */
-const heldBytes = 65_536;
+/** The size of an unread body at which the server stops reading the socket. */
+const maxUnreadBytes = 65_536;
 
-/** The option `close` in the list of a Connection header (RFC 9110 section 7.6.1). */
+/** The option `close` in a Connection header (RFC 9110 section 7.6.1). */
 const closeOption = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 
-/** A request as the petstore sees it, whose body is one buffer. */
+/** A request as the petstore sees it. Its body is collected in one buffer. */
 export class Exchange extends NodeRequest implements Message {
   readonly startedAt = performance.now();
   resetsBefore = 0;
 
   /**
-   * Why the rest of the request will never come, until `readBody` has thrown it. It is the answer,
-   * whatever was asked for.
+   * The error for which the rest of the body will never arrive. It becomes the response, unless
+   * `readBody` has thrown it.
    */
   failure: PetstoreError | undefined;
 
-  /** Whether the client waits for a `100 Continue` that nobody has sent yet (C45). */
+  /** True if the client waits for a `100 Continue` (C45). */
   #awaitsContinue = false;
   /**
-   * Whether there is an Upgrade header: then Node's parser drops what the same packet brought
-   * behind the request, and the connection must end.
+   * True if there is an Upgrade header. The connection must close after such a request, because
+   * Node's parser drops the rest of its packet.
    */
   #hasUpgrade = false;
-  /** True if the client says `close`, which Node 20 does not see before a tab. */
+  /** True if the client sent `Connection: close`. Node 20 overlooks it before a tab. */
   #wantsClose = false;
 
-  /** What has come of the body, at its beginning; the rest of the buffer is room for more. */
+  /** The body so far, and free space after its `#length` bytes. */
   #bytes: Buffer | undefined;
   #length = 0;
-  /** Whether nobody wants the body any more. */
+  /** True if the body is not needed any more. */
   #isDiscarded = false;
-  /** How many bytes of body its reader takes; undefined while nobody reads it. */
+  /** The limit of the reader of the body; undefined if nothing reads it. */
   #maxBytes: number | undefined;
-  /** Tells its reader that the body has come, is over `#maxBytes`, or that no more will come. */
+  /** Wakes the reader if the body is complete, exceeds `#maxBytes`, or has failed. */
   #wakeReader: (() => void) | undefined;
-  /** Tells whoever waits for this request that its client is gone. */
   #onGone: (() => void) | undefined;
 
   get target(): string {
@@ -54,13 +51,13 @@ export class Exchange extends NodeRequest implements Message {
     return this.socket.remoteAddress;
   }
 
-  /** Whether the connection can go on behind this request, and the client wants that. */
+  /** True if the connection can stay open after this request, and the client wants that. */
   get keepsAlive(): boolean {
-    const canGoOn = this.response?.shouldKeepAlive === true && !this.#hasUpgrade;
-    return this.complete && canGoOn && !this.#wantsClose;
+    const canStayOpen = this.response?.shouldKeepAlive === true && !this.#hasUpgrade;
+    return this.complete && canStayOpen && !this.#wantsClose;
   }
 
-  /** Whether its body still comes, and somebody may want it: only then can the request fail. */
+  /** True if the body is incomplete and still needed. Only then can the request fail. */
   get isArriving(): boolean {
     return !this.complete && !this.#isDiscarded;
   }
@@ -74,7 +71,7 @@ export class Exchange extends NodeRequest implements Message {
   }
 
   header(name: string): string | undefined {
-    return headerOf(this.rawHeaders, name);
+    return headerValue(this.rawHeaders, name);
   }
 
   async readBody(maxBytes: number): Promise<string> {
@@ -93,17 +90,17 @@ export class Exchange extends NodeRequest implements Message {
       throw failure;
     }
     if (this.#length > maxBytes) {
-      this.discard();
+      this.discardBody();
       throw bodyTooLarge(maxBytes);
     }
     return this.#bytes?.toString('latin1', 0, this.#length) ?? '';
   }
 
-  /** Gives the request up for an error, if it is still arriving. */
+  /** Fails the request with an error if it is still arriving. */
   fail(error: PetstoreError): void {
     if (!this.isArriving) return;
     this.failure = error;
-    this.discard();
+    this.discardBody();
     this.#wakeReader?.();
   }
 
@@ -112,28 +109,28 @@ export class Exchange extends NodeRequest implements Message {
     if (this.socket.destroyed || this.socket.readableEnded) callback();
   }
 
-  /** Says that the client is gone, or has closed its side of the connection. */
-  leave(): void {
+  /** Reports that the client is gone, or has closed its side of the connection. */
+  reportGone(): void {
     this.#onGone?.();
   }
 
-  /** Lets go of what has come of the body and of what still will. */
-  discard(): void {
+  /** Drops the body, and ignores the rest of it. */
+  discardBody(): void {
     this.#isDiscarded = true;
     this.#bytes = undefined;
     this.#length = 0;
   }
 
-  /** Takes in what comes of the body, and stops where that is more than is held or read. */
+  /** Stores a chunk. Pauses the socket if too much is unread; wakes the reader if it can go on. */
   protected override receive(chunk: Buffer | null): void {
     if (chunk !== null && !this.#isDiscarded) this.#append(chunk);
 
     if (this.#maxBytes === undefined) {
-      if (this.#length > heldBytes) this.socket.pause();
+      if (this.#length > maxUnreadBytes) this.socket.pause();
     } else if (chunk === null || this.#length > this.#maxBytes) this.#wakeReader?.();
   }
 
-  /** Puts a chunk behind what has come; the buffer is doubled where it is full. */
+  /** Appends a chunk to the body. A full buffer is replaced by one of twice the needed size. */
   #append(chunk: Buffer): void {
     const at = this.#length;
     this.#length += chunk.length;

@@ -1,53 +1,55 @@
 /**
- * A request that another server or a framework hands over (C69). What its middleware changed
- * counts. Mocks of tests and of serverless platforms have less than Node's request, so every member
- * is optional.
+ * A request that another server or a framework passes to `handler` (C69). Changes by its middleware
+ * count.
  */
 import { performance } from 'node:perf_hooks';
 import { Readable } from 'node:stream';
 import { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
-import { readAll, readAndDestroy, type Ending } from './body.js';
+import { readAll, readAndDestroy, type CloseEmitter } from './body.js';
 import {
   checkFraming,
   checkSize,
   checkTarget,
-  headerOf,
-  headFields,
-  headOf,
+  headerValue,
+  headMembers,
+  toHead,
   type Head,
 } from './head.js';
 import { mountOf, type Mount, type MountedRequest } from './mount.js';
 
-/** What the petstore uses of the host's request. */
+/**
+ * The members of the host's request that the petstore uses. All are optional, because mocks of
+ * tests and serverless platforms have fewer than Node's request.
+ */
 export interface HostRequest extends MountedRequest {
   readonly method?: string | undefined;
   readonly httpVersion?: string | undefined;
-  /** By names in lowercase; a mock may write them as it likes. */
+  /** By lowercase names; a mock may use any case. */
   readonly headers?: Readonly<Record<string, unknown>> | null | undefined;
-  /** As the client sent them, which shows repeated ones; a mock may have none. */
+  /** Alternating names and values, as the client sent them; a mock may have none. */
   readonly rawHeaders?: readonly string[] | undefined;
   readonly socket?: { readonly remoteAddress?: string | undefined } | null | undefined;
-  /** The bytes of the body, kept by a body parser's `verify` or by the platform. */
+  /** The bytes of the body, if the platform or the `verify` of a body parser stored them. */
   readonly rawBody?: unknown;
-  /** What a body parser made of the body, or all of it on a mock. */
+  /** The result of a body parser; on a mock, the body itself. */
   readonly body?: unknown;
   readonly readableEnded?: boolean | undefined;
   readonly readableDidRead?: boolean | undefined;
   readonly readableEncoding?: string | null | undefined;
 }
 
-/** What tells a request that its response has ended. A mock may not. */
-export interface HostEnding extends Ending {
+/** The members of the host's response that tell if the request has ended. */
+export interface HostResponse extends CloseEmitter {
   readonly destroyed?: boolean | undefined;
 }
 
-const bodyTaken =
+const bodyReadBefore =
   'the body was read before the petstore: mount the petstore before any body parser and any ' +
   'setEncoding, or keep the bytes as request.rawBody, such as by express.json({ verify: ' +
   '(request, response, bytes) => { request.rawBody = bytes } })';
 
-/** A request of the host, as the petstore sees it. */
+/** A request of a host, as the petstore sees it. */
 export class GuestRequest implements Message {
   readonly method: string;
   readonly target: string;
@@ -56,20 +58,20 @@ export class GuestRequest implements Message {
   readonly startedAt = performance.now();
   resetsBefore: number;
 
-  /** The mistake of the host for which its body cannot be read. */
+  /** The mistake of the host because of which the body cannot be read. */
   mistake: TypeError | undefined;
 
   readonly #request: HostRequest;
-  readonly #response: HostEnding;
+  readonly #response: HostResponse;
 
-  // Frameworks put the target back once the handler has returned, so it is read at once.
-  constructor(request: HostRequest, response: HostEnding, resetsBefore: number) {
+  // The target is read at once, because frameworks restore it after the handler has returned.
+  constructor(request: HostRequest, response: HostResponse, resetsBefore: number) {
     this.resetsBefore = resetsBefore;
     this.#request = request;
     this.#response = response;
     this.method = request.method ?? '';
     const { url = '', baseUrl, originalUrl } = request;
-    // Some frameworks leave only the query if the client asks for the mount path itself.
+    // For a request of the mount path itself, some frameworks leave only the query.
     this.target = url.startsWith('?') ? `/${url}` : url;
     const { mountPath, lacksSlash } = mountOf({ url: this.target, baseUrl, originalUrl });
     this.mountPath = mountPath;
@@ -85,30 +87,30 @@ export class GuestRequest implements Message {
     else this.#response.on?.('close', callback);
   }
 
-  /** Checks what the client sent, and reads what the host's middleware has left of it. */
+  /** Checks the headers as the client sent them, and reads them as the middleware left them. */
   readHead(): Head {
     const { httpVersion = '1.1' } = this.#request;
-    const sent = this.#sent();
+    const sent = this.#sentHeaders();
     checkSize(this.target, sent);
     checkTarget(this.target);
-    const sentHead = headOf(sent);
-    // A mock was sent by nobody, and Node frames HTTP/2 itself.
+    const sentHead = toHead(sent);
+    // A mock has no framing, and that of HTTP/2 is checked by Node.
     if (sent.length > 0 && httpVersion !== '2.0') checkFraming(httpVersion, sentHead);
 
-    const headers = named(this.#request, sent);
+    const headers = headersByName(this.#request, sent);
     const head: Head = {};
-    for (const [name, field] of headFields) {
-      const value = textOf(headers[name]);
-      if (value !== undefined) head[field] = allValues(value, sentHead[field], name, sent);
+    for (const [name, member] of headMembers) {
+      const value = toHeaderText(headers[name]);
+      if (value !== undefined) head[member] = allValues(value, sentHead[member], name, sent);
     }
     if (httpVersion === '1.0') delete head.expect;
     return head;
   }
 
   header(name: string): string | undefined {
-    const sent = this.#sent();
-    const value = textOf(named(this.#request, sent)[name]);
-    return value === undefined ? value : allValues(value, headerOf(sent, name), name, sent);
+    const sent = this.#sentHeaders();
+    const value = toHeaderText(headersByName(this.#request, sent)[name]);
+    return value === undefined ? value : allValues(value, headerValue(sent, name), name, sent);
   }
 
   async readBody(maxBytes: number): Promise<string> {
@@ -121,12 +123,16 @@ export class GuestRequest implements Message {
       if (Buffer.byteLength(body) > maxBytes) throw bodyTooLarge(maxBytes);
       return Buffer.from(body).toString('latin1');
     }
-    // If the host responds first, or the client goes after that, Node's stream never ends.
+    // The stream never ends if the host responds first, or if the client leaves after that. The
+    // `close` of the response ends the reading.
     if (body instanceof Readable) return readAll(body, maxBytes, response);
     return readAndDestroy(() => Readable.from(body), maxBytes, response);
   }
 
-  /** @throws TypeError if a body parser has read the body and kept no bytes of it */
+  /**
+   * Returns the body, from where the host has it.
+   * @throws TypeError if a body parser has read the body and stored no bytes of it
+   */
   #body(): string | Uint8Array | AsyncIterable<unknown> {
     const request = this.#request;
     const { rawBody, body, readableDidRead, readableEnded, readableEncoding } = request;
@@ -137,44 +143,47 @@ export class GuestRequest implements Message {
     if (body instanceof Uint8Array) return body;
 
     if (isUnread) {
-      // The stream is empty, or the request is a mock with its body in another place.
+      // The stream is empty, or the request is a mock with its body in `body`.
       if (typeof body === 'string' || isAsyncIterable(body)) return body;
       const isParsed = Object.keys(Object(body)).length > 0;
       if (!isParsed) return readableEnded !== true && isAsyncIterable(request) ? request : '';
     }
-    this.mistake = new TypeError(bodyTaken);
+    this.mistake = new TypeError(bodyReadBefore);
     throw this.mistake;
   }
 
-  /** The headers as the client sent them, names and values alternating; none on a mock. */
-  #sent(): readonly string[] {
+  /** Returns alternating names and values as the client sent them; none for a mock. */
+  #sentHeaders(): readonly string[] {
     const { rawHeaders } = this.#request;
     const isList = Array.isArray(rawHeaders) && rawHeaders.every(isText);
     return isList ? rawHeaders : [];
   }
 }
 
-/** The headers by their names in lowercase, which a mock may write in any case. */
-function named(request: HostRequest, sent: readonly string[]): Readonly<Record<string, unknown>> {
+/** Returns the headers by lowercase names. Those of a mock may be in any case. */
+function headersByName(
+  request: HostRequest,
+  sent: readonly string[],
+): Readonly<Record<string, unknown>> {
   const headers = request.headers ?? {};
   if (sent.length > 0) return headers;
   const lower = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
   return { ...Object.fromEntries(lower), ...headers };
 }
 
-/** The text of a header's value, which middleware or a mock may give as a number or a list. */
-function textOf(value: unknown): string | undefined {
+/** Returns a header as text. Middleware or a mock may have set a number or an array. */
+function toHeaderText(value: unknown): string | undefined {
   if (typeof value === 'string' || value === undefined) return value;
   if (value === null) return undefined;
   return Array.isArray(value) ? value.join(', ') : String(value);
 }
 
 /**
- * Returns all values of a header, joined by `, `. Node drops all but the first value of some
- * headers, such as Authorization: only the headers as they were sent show that there were more.
- *
- * @param value - Its value by `headers`, which counts if it is not the first one that was sent.
- * @param sentValues - All values that were sent, joined.
+ * Returns all values of a header, joined by `, `. Of some headers, such as Authorization, Node
+ * keeps only the first value in `headers`; the others are in `rawHeaders`.
+ * @param value - The value in `headers`. If it differs from the first one sent, middleware has
+ * changed it, and it is returned.
+ * @param sentValues - All values that the client sent, joined.
  */
 function allValues(
   value: string,

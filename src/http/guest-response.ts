@@ -1,73 +1,73 @@
 /**
- * The response of a host, used as frameworks use it: `setHeader`, `statusCode`, `end`. Whatever
- * wraps these sees our response as any other (C69).
+ * The response of a host to which `handler` writes (C69). Only its public functions are used, so
+ * that a host's wrappers see this response like any other.
  */
 import { isUtf8 } from 'node:buffer';
 import { ServerResponse, type IncomingMessage, type OutgoingHttpHeader } from 'node:http';
 import { setTimeout } from 'node:timers';
 import { internalErrorReply, type Reply } from '../reply.js';
 import { lingerMs } from './node.js';
-import { beginningOf, headerList } from './wire.js';
+import { allHeaders, truncatedBody } from './wire.js';
 
-/** Lists of tokens: each is written once, also if the host has written it before. */
+/** Headers with a list of tokens. The reply's tokens are added to the host's, each once. */
 const tokenLists = new Set([
   'vary',
   'access-control-allow-headers',
   'access-control-allow-methods',
   'access-control-expose-headers',
 ]);
-/** Other headers that hold several values: ours stand beside those of the host. */
+/** Other headers with several values. The reply's values are added to the host's. */
 const valueLists = new Set(['link', 'server-timing', 'set-cookie', 'www-authenticate']);
 
 const isList = (lower: string): boolean => tokenLists.has(lower) || valueLists.has(lower);
 
-/** What the host hands over, and what it shall hear of. */
+/** The arguments of `handler`, and the log. */
 export interface Host {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Takes the errors of the host, if it has such a function. */
+  /** Receives the errors of the host, if it is a function. */
   readonly next: unknown;
-  /** Logs an error that nobody else takes. */
+  /** Logs an error that `next` does not receive. */
   readonly log: (error: unknown) => void;
 }
 
-/** What a response says beside its reply. */
-export interface Ending {
+/** The values of the headers that are not part of a reply. */
+export interface SendOptions {
   /** The value of the header Date. */
   readonly date: string;
-  /** True if the connection must end after the response. */
+  /** True if the connection must close after the response. */
   readonly closes: boolean;
 }
 
-/** What the host had set of the headers that are lists, by their names in lowercase. */
+/** The list headers that the host had set, by lowercase names. */
 type HeadersBefore = Map<string, OutgoingHttpHeader | undefined>;
 
-/** The host's response. Its members may be wrapped by others, and throw. */
+/** A host's response. Its functions may be wrapped by middleware, and may throw. */
 export class GuestResponse {
   readonly #host: Host;
-  /** True if the client has sent HEAD, whatever middleware has made of the method. */
+  /** True if the client sent HEAD, even if middleware has changed the method. */
   readonly #isHead: boolean;
   #before: HeadersBefore | undefined;
 
   constructor(host: Host) {
     this.#host = host;
     const { request } = host;
-    // The package method-override keeps the method that the client has sent here.
+    // The package method-override stores the method that the client sent here.
     const original = 'originalMethod' in request ? request.originalMethod : undefined;
     this.#isHead = (original ?? request.method) === 'HEAD';
   }
 
-  /** Sends a reply, unless the host has responded meanwhile. Never throws. */
-  send(reply: Reply, ending: Ending): void {
+  /** Sends a reply, unless the host has already responded. Never throws. */
+  send(reply: Reply, options: SendOptions): void {
     if (this.#isOver) return;
     try {
-      this.#write(reply, ending);
+      this.#write(reply, options);
     } catch (error) {
-      this.#fail(error, reply, ending);
+      this.#fail(error, reply, options);
     }
   }
 
-  /** Gives an error to the host; returns false if the host does not take it. Never throws. */
+  /** Passes an error to `next`; returns false if there is no `next`, or it throws. Never throws. */
   passOn(error: unknown): boolean {
     const { next, log } = this.#host;
     if (typeof next !== 'function') return false;
@@ -88,21 +88,21 @@ export class GuestResponse {
   }
 
   /** Ends a request whose reply could not be written, because the host's code threw an error. */
-  #fail(error: unknown, reply: Reply, ending: Ending): void {
+  #fail(error: unknown, reply: Reply, options: SendOptions): void {
     try {
       if (!this.#isOver) {
         this.#restoreHeaders(reply);
         if (this.passOn(error)) return;
       }
       this.#host.log(error);
-      if (!this.#isOver) return void this.#write(internalErrorReply, ending);
+      if (!this.#isOver) return void this.#write(internalErrorReply, options);
     } catch {
       this.#failPastWrappers();
     }
     this.#destroyUnlessEnded();
   }
 
-  /** Sends a 500 by Node's own functions, because what wraps them throws each time. */
+  /** Sends a 500 by Node's own functions, because the host's wrappers throw. */
   #failPastWrappers(): void {
     const { response, log } = this.#host;
     if (this.#isOver || !(response instanceof ServerResponse)) return;
@@ -124,7 +124,7 @@ export class GuestResponse {
     }
   }
 
-  #write(reply: Reply, { date, closes }: Ending): void {
+  #write(reply: Reply, { date, closes }: SendOptions): void {
     const { request, response } = this.#host;
     if (reply.cut === 'drop') return void response.destroy();
 
@@ -132,32 +132,32 @@ export class GuestResponse {
     this.#setHeaders(reply);
     response.setHeader('Date', date);
 
-    // Only HTTP/1 says in a header that a connection ends.
+    // HTTP/2 has no Connection header.
     const isHttp1 = request.httpVersion !== '2.0';
     const isIncomplete = request.complete === false && isHttp1;
     if (isHttp1 && (closes || isIncomplete)) response.setHeader('Connection', 'close');
 
     if (reply.cut === 'truncate') {
       response.flushHeaders();
-      const beginning = this.#isHead ? '' : beginningOf(reply);
+      const beginning = this.#isHead ? '' : truncatedBody(reply);
       return void response.write(beginning, 'latin1', () => this.#destroyUnlessEnded());
     }
 
     const body = this.#isHead ? undefined : bodyOf(reply);
     if (!isIncomplete) return void (body === undefined ? response.end() : response.end(...body));
 
-    // Node closes the connection at the end. What has come of the body and nobody has read would
-    // reset it, and the reply would be lost (C51). So some of the body is read first.
+    // Node closes the connection after the response. If it closed with unread bytes, the client
+    // would get a reset and lose the response (C51). So the body is read for a while first.
     response.flushHeaders();
     if (body !== undefined) response.write(...body);
     request.resume();
     setTimeout(() => this.#end(), lingerMs);
   }
 
-  /** Sets the headers of a reply. What the host has set of a list stays. */
+  /** Sets the headers of a reply. The values that the host set in a list header stay. */
   #setHeaders(reply: Reply): void {
     const { response } = this.#host;
-    const headers = headerList(reply);
+    const headers = allHeaders(reply);
     for (let i = 0; i < headers.length; i += 2) {
       const [name = '', value = ''] = [headers[i], headers[i + 1]];
       const lower = name.toLowerCase();
@@ -169,14 +169,17 @@ export class GuestResponse {
       const old = response.getHeader(name);
       this.#before ??= new Map();
       if (!this.#before.has(lower)) this.#before.set(lower, old);
-      response.setHeader(name, tokenLists.has(lower) ? withTokens(old, value) : added(old, value));
+      response.setHeader(
+        name,
+        tokenLists.has(lower) ? withTokens(old, value) : withValue(old, value),
+      );
     }
   }
 
-  /** Takes back the headers of a failed reply, which the host's error page must not have. */
+  /** Restores the headers of the host, whose error page must not have those of the reply. */
   #restoreHeaders(reply: Reply): void {
     const { response } = this.#host;
-    const headers = headerList(reply);
+    const headers = allHeaders(reply);
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i] ?? '';
       const lower = name.toLowerCase();
@@ -197,25 +200,26 @@ export class GuestResponse {
 }
 
 /**
- * Returns a body as a text and its encoding, or as bytes if it is not text. Some wrappers do not
- * heed the encoding, so a text must be the same in UTF-8.
+ * Returns a body as a text and its encoding, or as bytes if it is not UTF-8. Some wrappers ignore
+ * the encoding, so a text must be the same in UTF-8.
  */
 function bodyOf({ body }: Reply): [chunk: string | Buffer, encoding: BufferEncoding] | undefined {
   if (body === undefined) return undefined;
   const byteString = String(body);
-  // True for ASCII alone, which Node writes faster than UTF-8.
+  // True only for ASCII, which Node writes faster as latin1.
   if (Buffer.byteLength(byteString) === byteString.length) return [byteString, 'latin1'];
   const bytes = Buffer.from(byteString, 'latin1');
   return [isUtf8(bytes) ? bytes.toString() : bytes, 'utf8'];
 }
 
-/** True if a plugin adds a header that the reply has before. */
+/** True if the header at this position also stands before it, because a plugin added it again. */
 function isRepeated(headers: readonly string[], at: number): boolean {
   for (let i = 0; i < at; i += 2) if (headers[i] === headers[at]) return true;
   return false;
 }
 
-function added(old: OutgoingHttpHeader | undefined, value: string): OutgoingHttpHeader {
+/** Returns the values of a header with another one. */
+function withValue(old: OutgoingHttpHeader | undefined, value: string): OutgoingHttpHeader {
   return old === undefined ? value : [...listOf(old), value];
 }
 
@@ -223,12 +227,12 @@ function listOf(value: OutgoingHttpHeader | undefined): readonly string[] {
   return value === undefined ? [] : [value].flat().map(String);
 }
 
-/** A list of tokens with further ones, each once. */
+/** Returns a list of tokens with those of `value`, each once. */
 function withTokens(old: OutgoingHttpHeader | undefined, value: string): string {
   const tokens = listOf(old).join(', ');
   if (tokens === '') return value;
   const known = new Set(tokens.toLowerCase().split(/[ \t]*,[ \t]*/));
-  // An asterisk stands for every token.
+  // `*` means every token.
   if (known.has('*')) return tokens;
   const more = value.split(/[ \t]*,[ \t]*/).filter((token) => !known.has(token.toLowerCase()));
   return [tokens, ...more].join(', ');

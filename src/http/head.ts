@@ -1,10 +1,8 @@
-/**
- * Reads the head of a request: what Node's lenient parser lets through is checked here (C42, C43).
- */
+/** Reads the head of a request, and checks what Node's parser accepts too freely (C42, C43). */
 import { isIPv6 } from 'node:net';
 import { PetstoreError } from '../errors.js';
 
-/** The headers that the petstore reads, and the members of a head that they become. */
+/** The headers that the petstore reads, each with its member of `Head`. */
 const headers = {
   Host: 'host',
   Authorization: 'authorization',
@@ -18,35 +16,34 @@ const headers = {
   Upgrade: 'upgrade',
 } as const;
 
-type Field = (typeof headers)[keyof typeof headers];
+type HeadMember = (typeof headers)[keyof typeof headers];
 
-/** The headers of a request that the petstore reads; a repeated one is joined by `, `. */
-export type Head = Partial<Record<Field, string>>;
+/** The headers of a request that the petstore reads. A repeated header is joined by `, `. */
+export type Head = Partial<Record<HeadMember, string>>;
 
-const written = Object.entries(headers);
-/** The headers that the petstore reads: names in lowercase, and the members of a head. */
-export const headFields: readonly (readonly [name: string, field: Field])[] = written.map(
-  ([name, field]) => [name.toLowerCase(), field],
-);
-/** The member of a head for each header name, in lower case and as most clients write it. */
-const fields = new Map<string, Field>([...written, ...headFields]);
+const titleCaseNames = Object.entries(headers);
+/** The headers that the petstore reads, each by its lowercase name, with its member of `Head`. */
+export const headMembers: readonly (readonly [name: string, member: HeadMember])[] =
+  titleCaseNames.map(([name, member]) => [name.toLowerCase(), member]);
+/** The member for each header name, in lowercase and in the case that most clients use. */
+const membersByName = new Map<string, HeadMember>([...titleCaseNames, ...headMembers]);
 
-/** The head of header names and values that alternate, as they came. */
-export function headOf(rawHeaders: readonly string[]): Head {
+/** Returns the head for alternating header names and values. It checks nothing. */
+export function toHead(rawHeaders: readonly string[]): Head {
   const head: Head = {};
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const [name = '', value = ''] = [rawHeaders[i], rawHeaders[i + 1]];
-    const field = fields.get(name) ?? fields.get(name.toLowerCase());
-    if (field === undefined) continue;
+    const member = membersByName.get(name) ?? membersByName.get(name.toLowerCase());
+    if (member === undefined) continue;
 
-    const before = head[field];
-    head[field] = before === undefined ? value : `${before}, ${value}`;
+    const before = head[member];
+    head[member] = before === undefined ? value : `${before}, ${value}`;
   }
   return head;
 }
 
-/** The value of a header by its name in lower case; repeated ones are joined by `, `. */
-export function headerOf(rawHeaders: readonly string[], name: string): string | undefined {
+/** Returns a header by its lowercase name. A repeated header is joined by `, `. */
+export function headerValue(rawHeaders: readonly string[], name: string): string | undefined {
   const values = rawHeaders.filter(
     (_, i) => i % 2 === 1 && rawHeaders[i - 1]?.toLowerCase() === name,
   );
@@ -55,47 +52,46 @@ export function headerOf(rawHeaders: readonly string[], name: string): string | 
 
 const limits =
   'The request target and the header lines may have 16384 bytes each, in at most 100 lines.';
-/** The error for a request that is over these limits (C43). */
+/** The error for a request over these limits (C43). */
 export const headersTooLarge = new PetstoreError('headers_too_large', limits);
 
-/** The error for a request whose head or body takes too long (C44). */
-export const requestTooLate = new PetstoreError(
+/** The error for a request whose head or body takes too long to arrive (C44). */
+export const requestTimeout = new PetstoreError(
   'request_timeout',
   'The request did not arrive in time.',
 );
 
-/** The head of a request as a parser hands it over. */
+/** The head of a request as Node's parser returns it. */
 interface ParsedHead {
   readonly httpVersion: string;
-  /** Names and values, alternating, as the client sent them. */
+  /** Alternating names and values, as the client sent them. */
   readonly rawHeaders: readonly string[];
   readonly url?: string | undefined;
 }
 
 /**
- * The head of a request that is within the limits and is HTTP.
- *
- * @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43).
+ * Checks the size, the target and the framing of a request, and returns its head.
+ * @throws PetstoreError `bad_request` (C42) or `headers_too_large` (C43)
  */
 export function parseHead({ httpVersion, rawHeaders, url = '' }: ParsedHead): Head {
   checkSize(url, rawHeaders);
-  const head = headOf(rawHeaders);
+  const head = toHead(rawHeaders);
   checkTarget(url);
   checkFraming(httpVersion, head);
-  // RFC 9110 section 10.1.1: HTTP/1.0 knows no expectations.
+  // RFC 9110 section 10.1.1: an Expect of HTTP/1.0 is ignored.
   if (httpVersion === '1.0') delete head.expect;
   return head;
 }
 
-/** @throws PetstoreError `headers_too_large` (C43) */
+/** @throws PetstoreError `headers_too_large` if the target or the headers are too large (C43) */
 export function checkSize(target: string, rawHeaders: readonly string[]): void {
   let bytes = 0;
-  // A name is followed by a colon and a space, a value by the end of its line.
+  // Two bytes more for each text: `: ` after a name, CRLF after a value.
   for (const text of rawHeaders) bytes += text.length + 2;
   if (target.length > 16_384 || bytes > 16_384 || rawHeaders.length > 200) throw headersTooLarge;
 }
 
-/** @throws PetstoreError `bad_request` for a request target that is not valid (C42) */
+/** @throws PetstoreError `bad_request` if the request target is not valid (C42) */
 export function checkTarget(target: string): void {
   if (!/^[\x21-\x7e]*$/.test(target))
     throw badRequest('The request target must be visible ASCII; percent-encode the rest.');
@@ -104,7 +100,9 @@ export function checkTarget(target: string): void {
     throw badRequest('The request target must name a host after http://.');
 }
 
-/** @throws PetstoreError `bad_request` for what says where a request begins and ends (C42) */
+/**
+ * @throws PetstoreError `bad_request` if the version, Host or length of a request is wrong (C42)
+ */
 export function checkFraming(version: string, head: Head): void {
   const { host, transferEncoding, contentLength } = head;
   if (version !== '1.1' && version !== '1.0')
@@ -114,8 +112,8 @@ export function checkFraming(version: string, head: Head): void {
   if (contentLength?.includes(',')) throw badRequest('There must be only one Content-Length.');
 
   if (transferEncoding === undefined) return;
-  // RFC 9112 section 6.1: two lengths at once can smuggle a request past a proxy, and HTTP/1.0
-  // knows no chunks.
+  // RFC 9112 section 6.1: with two lengths, a request can be smuggled past a proxy. HTTP/1.0 has no
+  // chunked body.
   if (contentLength !== undefined)
     throw badRequest('Transfer-Encoding and Content-Length must not come together.');
   if (version === '1.0') throw badRequest('HTTP/1.0 has no Transfer-Encoding.');
@@ -126,8 +124,8 @@ export function checkFraming(version: string, head: Head): void {
 const badRequest = (message: string): PetstoreError => new PetstoreError('bad_request', message);
 
 /**
- * Whether a Host header is one (RFC 9110 section 7.2 with RFC 3986 section 3.2.2): a name or an
- * address, in brackets if it is IPv6, and perhaps a port.
+ * True if a Host header is valid (RFC 9110 section 7.2, RFC 3986 section 3.2.2): a name or an IP
+ * address, IPv6 in brackets, optionally with a port.
  */
 function isHost(value: string): boolean {
   if (/^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?$/.test(value)) return true;

@@ -1,52 +1,54 @@
 /**
- * What we lean on inside Node's http, beyond its documents: each hook with Node's function and
- * file, what we rely on there, and the test of test/http that fails when it changes. All were read
- * in Node 20.20, 22.23, 24.21 and 26.10, which differ only where it is said; CI runs the tests on
- * each of the four.
- *
- * The rest of the room calls this by names that need no knowledge of Node's source.
+ * Each undocumented behaviour of Node's HTTP server that the petstore relies on. An entry says what
+ * is relied on, the function and file of Node, the major versions in which that code was read
+ * (20.20, 22.23, 24.21, 26.10), and the test of test/http that fails if the behaviour changes. CI
+ * runs the tests on each of these versions. Other modules use the exports without knowing Node's
+ * source.
  */
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Server, type Socket } from 'node:net';
 import { clearTimeout, setTimeout } from 'node:timers';
 import { PetstoreError } from '../errors.js';
-import { headersTooLarge, requestTooLate } from './head.js';
+import { headersTooLarge, requestTimeout } from './head.js';
 
 /**
- * Node's request without its stream: up to 20 % faster (`make bench PARTS=speed`). Its body is
- * handed to `receive` as it comes.
+ * Node's request, with `receive` in place of its stream. That is up to 20 % faster (`make bench
+ * PARTS=speed`).
  */
 export abstract class NodeRequest extends IncomingMessage {
   declare method: string;
 
   /**
-   * Node's `parserOnIncoming` (lib/_http_server.js) answers a request with an Expect in `headers`
-   * by itself. It must find none, for the petstore answers these (C45).
+   * Empty, because Node itself responds to a request that has Expect in `headers`. The petstore
+   * responds to Expect (C45).
+   * Node: `parserOnIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
    * Held by conformance: "C45 Expect: 100-continue gets".
    */
   override headers = {};
 
   /**
-   * Node's `clearIncoming` (lib/_http_server.js) adds a listener to each answered request whose
-   * stream has not ended; this says that it has.
+   * True once the body is complete. Otherwise Node would wait for the end of the stream by a
+   * listener on each request.
+   * Node: `clearIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
    * Held by hooks: "whoever observes Node’s responses".
    */
   override readableEnded = false;
 
   /**
-   * What Node keeps its books by. Node's `parserOnIncoming` (lib/_http_server.js) says in its
-   * `shouldKeepAlive` what the client wants, and makes no response for a CONNECT.
-   * Held by conformance: "C42 a request that is not valid HTTP"; framing: "C42 CONNECT opens no
-   * tunnel".
+   * Node's response object. Its `shouldKeepAlive` says if the client wants to keep the connection.
+   * Node creates none for CONNECT.
+   * Node: `parserOnIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
+   * Held by conformance: "C42 a request that is not valid HTTP"; framing: "C42 CONNECT".
    */
   response: ServerResponse | undefined;
 
-  /** Takes a chunk of the body as it comes, and null at its end. */
+  /** Receives each chunk of the body, then null. */
   protected abstract receive(chunk: Buffer | null): void;
 
   /**
-   * Node's `parserOnBody` and `parserOnMessageComplete` (lib/_http_common.js) push what the parser
-   * has of the body, and null for its end. If this were false, Node would stop reading the socket.
+   * Node's parser calls this with each chunk of the body, then with null. If the result were false,
+   * Node would stop reading the socket.
+   * Node: `parserOnBody` and `parserOnMessageComplete` (lib/_http_common.js) in 20, 22, 24, 26.
    * Held by hooks: "a body that comes".
    */
   override push(chunk: Buffer | null): boolean {
@@ -56,9 +58,10 @@ export abstract class NodeRequest extends IncomingMessage {
   }
 
   /**
-   * Node's `resOnFinish` (lib/_http_server.js) calls `_dump` (lib/_http_incoming.js), which has the
-   * rest of the stream flow away: here is no stream. From then on Node pushes nothing more. Node 26
-   * calls this only where the body has not come whole.
+   * Does nothing. After a response Node discards the rest of the body by this method, but there is
+   * no stream to read. Node 26 calls it only if the body is incomplete.
+   * Node: `resOnFinish` (lib/_http_server.js) and `_dump` (lib/_http_incoming.js) in 20, 22, 24,
+   * 26.
    * Held by hooks: "whoever observes Node’s responses".
    */
   override resume(): this {
@@ -66,9 +69,9 @@ export abstract class NodeRequest extends IncomingMessage {
   }
 
   /**
-   * Whether HTTP ends behind this request. Node's `parserOnIncoming` asks at the head, and its
-   * `onParserExecuteCommon` (both lib/_http_server.js) after each packet: of a socket that we have
-   * destroyed, the rest of its last packet is not parsed.
+   * True if Node must stop parsing after this request: after CONNECT, and once the socket is
+   * destroyed. Node reads it after the head and after each packet.
+   * Node: `parserOnIncoming` and `onParserExecuteCommon` (lib/_http_server.js) in 20, 22, 24, 26.
    * Held by framing: "C42 CONNECT opens no tunnel"; hooks: "C52 nothing is parsed behind".
    */
   get upgrade(): boolean {
@@ -76,22 +79,21 @@ export abstract class NodeRequest extends IncomingMessage {
   }
 
   /**
-   * Node's `parserOnHeadersComplete` (lib/_http_common.js) says here what its parser makes of an
-   * Upgrade header, which is ignored (C42).
+   * Ignores the value that Node's parser sets for an Upgrade header (C42).
+   * Node: `parserOnHeadersComplete` (lib/_http_common.js) in 20, 22, 24, 26.
    * Held by framing: "C42 nothing behind an upgrade".
    */
   set upgrade(_fromParser: boolean) {}
 
   /**
-   * Says that the answer has left. Node's `resOnFinish` (lib/_http_server.js) listens: it lets go
-   * of the request, and tells whoever observes the response. It calls `detachSocket` of the
-   * response (lib/_http_server.js), which insists that `_httpMessage` is that response; and where
-   * the response was marked as the last one (see `SilentResponse`), `destroySoon` of the socket
-   * (lib/net.js), which ends it once all has left. `finished` is its `writableEnded`; its
+   * Tells Node that the response was sent. Node then releases the request, publishes the response
+   * on its diagnostics channel, and detaches the socket. If the response is marked as the last one
+   * (see `SilentResponse`), Node also ends the socket. `finished` makes `writableEnded` true;
    * `writableFinished` stays false in Node 24 and 26.
+   * Node: `resOnFinish` (lib/_http_server.js) and `destroySoon` (lib/net.js) in 20, 22, 24, 26.
    * Held by hooks: "whoever observes Node’s responses".
    */
-  finish(): void {
+  finishResponse(): void {
     if (this.response === undefined || this.socket.destroyed) return;
     this.response.finished = true;
     this.response.emit('finish');
@@ -99,10 +101,11 @@ export abstract class NodeRequest extends IncomingMessage {
 }
 
 /**
- * Node's response, to which nobody writes. Node's `parserOnIncoming` has the responses of a
- * connection wait for the one in `_httpMessage`, and `socketOnEnd` marks the last of them (both
- * lib/_http_server.js). Node's own `assignSocket` says the same and adds a listener, for which its
- * `detachSocket` looks, 0.1 us for each answer.
+ * Node's response, to which nothing is written. Node stores the current response of a socket in
+ * `_httpMessage`, and marks the last response once the client has closed its sending side. These
+ * two methods omit the listener of Node's own, which takes 0.1 µs a response.
+ * Node: `parserOnIncoming`, `socketOnEnd`, `assignSocket`, `detachSocket` (lib/_http_server.js) in
+ * 20, 22, 24, 26.
  * Held by gone-clients: "C52 a client that closes its sending side behind its requests".
  */
 export class SilentResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
@@ -115,89 +118,89 @@ export class SilentResponse<Request extends IncomingMessage> extends ServerRespo
   }
 }
 
-/** Who is told what Node says of one connection. */
-export interface Receiver<Request> {
-  /** A request has come: its head at least. */
+/** Handles the events of Node's server for one connection. */
+export interface ConnectionHandler<Request> {
+  /** Receives a request, of which at least the head has arrived. */
   accept(request: Request): void;
   /**
-   * No request can be read any more, for this error, or because the socket broke. Node says it
-   * again for each packet that still comes.
-   *
-   * @param rawHeaders - The headers of the request, if it is one with an unknown method.
+   * Receives the error for which no further request can be read; undefined if the socket failed.
+   * Node repeats it for each later packet.
+   * @param rawHeaders - The headers, if it is a request with an unknown method.
    */
   fail(error: PetstoreError | undefined, rawHeaders?: readonly string[]): void;
-  /** Whether no request waits for the one under way: only then is more read of the socket. */
-  readonly isCaughtUp: boolean;
-  /** True if no request is in flight, and nothing but this packet came after the last one. */
-  hasOnly(packet: Buffer): boolean;
+  /** True if no request waits for the one in flight. Otherwise the socket is not read. */
+  readonly isQueueEmpty: boolean;
+  /** True if no request is in flight, and only this packet came after the previous request. */
+  hasReceivedOnly(packet: Buffer): boolean;
 }
 
-/** Hands what Node says of each socket to the receiver of that socket. */
+/** Passes the events of Node's server to the handler of each connection. */
 export function takeOverServer<Request extends NodeRequest>(
   server: Server,
-  receivers: ReadonlyMap<Socket, Receiver<Request> | undefined>,
+  handlers: ReadonlyMap<Socket, ConnectionHandler<Request> | undefined>,
 ): void {
-  // Node's `socketOnEnd` (lib/_http_server.js) reads this member of the server: a client may close
-  // its sending side behind its requests, and still gets its answers.
+  // A client that closes its sending side still gets its responses, because Node reads this member.
+  // Node: `socketOnEnd` (lib/_http_server.js) in 20, 22, 24, 26.
   // Held by gone-clients: "C52 a client that closes its sending side behind its requests".
   Object.assign(server, { httpAllowHalfOpen: true });
 
-  const accept = (request: Request) => receivers.get(request.socket)?.accept(request);
+  const accept = (request: Request) => handlers.get(request.socket)?.accept(request);
   server.on('request', (request: Request, response: ServerResponse) => {
     request.response = response;
     accept(request);
   });
-  // Node's `onParserExecuteCommon` (lib/_http_server.js) has an event of its own for a CONNECT.
+  // A CONNECT has an event of its own.
+  // Node: `onParserExecuteCommon` (lib/_http_server.js) in 20, 22, 24, 26.
   // Held by framing: "C42 CONNECT opens no tunnel".
   server.on('connect', accept);
 
   server.on('clientError', (error: ClientError, socket: Socket) => {
-    const receiver = receivers.get(socket);
-    // To a TLS socket that never shook hands, nothing can be answered.
-    if (receiver === undefined) socket.destroy();
-    else if (!parseWithoutTabs(server, socket, receiver, error))
-      receiver.fail(failureOf(error), headersBehind(error));
+    const handler = handlers.get(socket);
+    // A TLS socket without a completed handshake has no handler, and no response can be sent.
+    if (handler === undefined) socket.destroy();
+    else if (!parseWithoutTabs(server, socket, handler, error))
+      handler.fail(toPetstoreError(error), headersOfUnknownMethod(error));
   });
 }
 
 /**
- * Has the parser read a packet again, with spaces in place of the tabs behind a Content-Length. A
- * tab is legal there (RFC 9110 section 5.6.3), but the parser of Node 20 refuses it. A head that
- * comes in pieces, or behind another request, stays refused.
+ * Parses a packet again, with spaces in place of tabs after a Content-Length. A tab is legal there
+ * (RFC 9110 section 5.6.3), but the parser of Node 20 rejects it. A head in several packets, or
+ * after another request, is still rejected.
  *
- * Node's `socketOnClose` (lib/_http_server.js) frees the parser of a socket, and its
- * `connectionListener` gives the socket another one, to which its `socketOnData` hands a packet.
+ * The socket needs a new parser: `socketOnClose` frees the old one, `connectionListener` attaches
+ * a new one, and `socketOnData` passes the packet to it.
+ * Node: these three functions (lib/_http_server.js) in 20, 22, 24, 26.
  * Held by framing: "C42 accepts tabs and spaces around".
- *
- * @returns False if there is no such tab, or if this Node has no such functions.
+ * @returns False if there is no such tab, or if this version of Node has no such functions.
  */
 function parseWithoutTabs(
   server: Server,
   socket: Socket,
-  receiver: Receiver<never>,
+  handler: ConnectionHandler<never>,
   { code = '', rawPacket }: ClientError,
 ): boolean {
   if (code !== 'HPE_INVALID_CONTENT_LENGTH' || rawPacket === undefined) return false;
-  if (!receiver.hasOnly(rawPacket)) return false;
+  if (!handler.hasReceivedOnly(rawPacket)) return false;
 
   const packet = withoutTabs(rawPacket);
   const event = 'encrypted' in socket ? 'secureConnection' : 'connection';
-  const begin = server.listeners(event).find(({ name }) => name === 'connectionListener');
-  const end = socket.listeners('close').find(({ name }) => name === 'bound socketOnClose');
-  if (packet === undefined || begin === undefined || end === undefined) return false;
+  const attach = server.listeners(event).find(({ name }) => name === 'connectionListener');
+  const detach = socket.listeners('close').find(({ name }) => name === 'bound socketOnClose');
+  if (packet === undefined || attach === undefined || detach === undefined) return false;
 
   for (const name of ['data', 'end', 'close', 'drain'])
     for (const listener of socket.listeners(name))
       if (/^bound socketOn(?:Data|End|Close|Drain)$/.test(listener.name))
         socket.off(name, Object(listener));
-  Reflect.apply(end, socket, []);
-  Reflect.apply(begin, server, [socket]);
-  // The parser that failed is still on the stack.
+  Reflect.apply(detach, socket, []);
+  Reflect.apply(attach, server, [socket]);
+  // In a microtask, because the failed parser is still on the stack.
   void Promise.resolve().then(() => socket.emit('data', packet));
   return true;
 }
 
-/** Returns a packet without these tabs in its request head; undefined if there are none. */
+/** Returns a packet with spaces in place of these tabs; undefined if its head has none. */
 function withoutTabs(packet: Buffer): Buffer | undefined {
   const text = packet.toString('latin1');
   const [head = ''] = text.split('\r\n\r\n', 1);
@@ -213,40 +216,44 @@ function withoutTabs(packet: Buffer): Buffer | undefined {
 }
 
 /**
- * What Node's `socketOnError` and `prepareError` (lib/_http_server.js, lib/_http_common.js) give
- * the event 'clientError': the error of the socket, of the clock, or of the parser (deps/llhttp),
- * with its words for it, the packet, and how far into that it got.
+ * The error of the event 'clientError': of the socket, of a timeout, or of the parser. A parser
+ * error has its reason in words, the packet, and the position in the packet.
+ * Node: `socketOnError` (lib/_http_server.js), `prepareError` (lib/_http_common.js) and deps/llhttp
+ * in 20, 22, 24, 26.
+ * Held by framing: "C42 what is no HTTP".
  */
 type ClientError = Partial<
   Readonly<{ code: string; reason: string; rawPacket: Buffer; bytesParsed: number }>
 >;
 
 /**
- * The error for the client where Node's parser or clock gave a request up (C18, C42 to C44);
- * undefined where the socket broke.
+ * Returns the error for the client of a request that Node rejected (C18, C42 to C44); undefined if
+ * the socket failed. Node has these codes for a late request, a large head and a malformed one.
+ * Node: `onRequestTimeout` (lib/_http_server.js) and deps/llhttp in 20, 22, 24, 26.
  * Held by conformance: "C44 headers that take over 10 s"; conformance: "C43 a target or header
  * block"; framing: "C42 what is no HTTP"; pipelining: "C52 an error behind a good request".
  */
-function failureOf(error: ClientError): PetstoreError | undefined {
+function toPetstoreError(error: ClientError): PetstoreError | undefined {
   const { code = '', reason = 'malformed' } = error;
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTooLate;
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTimeout;
   if (code === 'HPE_HEADER_OVERFLOW') return headersTooLarge;
   if (!code.startsWith('HPE_')) return undefined;
   return isUnknownMethod(error)
     ? new PetstoreError('not_implemented', 'This server does not know this method.')
-    : new PetstoreError('bad_request', `This is no valid HTTP/1.1: ${reason}.`);
+    : new PetstoreError('bad_request', `The request is not valid HTTP/1.1: ${reason}.`);
 }
 
-/** A request line (RFC 9112 section 3) from within its method on, which is a token. */
+/** The rest of a request line (RFC 9112 section 3), from a position within its method. */
 const restOfRequestLine = /^[!#$%&'*+.^_`|~\w-]+ [\x21-\x7e]+ HTTP\/1\.[01]\r\n/;
 
 /**
- * Whether the line would be a request if its method were known. The parser stops within a method
- * that it does not know, or at the space behind it. A line that comes in pieces is garbage.
+ * True if a rejected request line is valid, except that its method is unknown (C18). The parser
+ * stops within an unknown method, or at the space after it. A line in several packets is malformed.
+ * Node: deps/llhttp in 20, 22, 24, 26.
  * Held by conformance: "C18 an unknown method is 501".
  */
 function isUnknownMethod({ code, reason, rawPacket, bytesParsed = 0 }: ClientError): boolean {
-  // The parser knows the methods of RTSP, and refuses them at the version.
+  // The parser knows the methods of RTSP, and rejects them at the version.
   if (reason === 'Invalid method for HTTP/x.x request') return true;
   const packet = rawPacket?.toString('latin1') ?? '';
   return (
@@ -255,8 +262,8 @@ function isUnknownMethod({ code, reason, rawPacket, bytesParsed = 0 }: ClientErr
   );
 }
 
-/** Returns the headers of a request with an unknown method, whose head the packet has. */
-function headersBehind(error: ClientError): readonly string[] | undefined {
+/** Returns the headers of a request with an unknown method, as far as the packet has them. */
+function headersOfUnknownMethod(error: ClientError): readonly string[] | undefined {
   const { rawPacket, bytesParsed = 0 } = error;
   if (rawPacket === undefined || !isUnknownMethod(error)) return undefined;
 
@@ -268,49 +275,52 @@ function headersBehind(error: ClientError): readonly string[] | undefined {
   });
 }
 
-/** Has the receiver decide where Node would act on its socket. */
-export function takeOverSocket(socket: Socket, receiver: Receiver<never>): void {
-  // Node's TLSSocket (lib/_tls_wrap.js) would end its side with the client's. It is told so only
-  // now: one whose client went while it shook hands would be kept until its time is up.
+/** Changes what Node does by itself on a new socket. */
+export function takeOverSocket(socket: Socket, handler: ConnectionHandler<never>): void {
+  // A TLS socket stays open for responses after the client has closed its sending side. Set after
+  // the handshake, because a client that leaves during the handshake would block its socket.
+  // Node: `TLSSocket` (lib/_tls_wrap.js) in 20, 22, 24, 26.
   // Held by gone-clients: "C52 C53 under HTTPS too"; gone-clients: "C48 a TLS client that goes".
   socket.allowHalfOpen = true;
 
-  // Node's `onParserExecuteCommon` (lib/_http_server.js) takes its listener for errors away after
-  // a CONNECT, and an error that nobody hears ends the process.
+  // After CONNECT, Node removes its own error listener. Without a listener, an error of the socket
+  // would crash the process.
+  // Node: `onParserExecuteCommon` (lib/_http_server.js) in 20, 22, 24, 26.
   // Held by framing: "C42 CONNECT opens no tunnel".
   socket.on('error', () => undefined);
 
-  // Node's `parserOnMessageComplete` (lib/_http_common.js) calls `readStart`, which resumes the
-  // socket whenever a request has come whole.
+  // Node resumes the socket after each complete request, so it is paused again.
+  // Node: `parserOnMessageComplete` and `readStart` (lib/_http_common.js) in 20, 22, 24, 26.
   // Held by hooks: "C52 while a request waits".
   socket.on('resume', () => {
-    if (!receiver.isCaughtUp) socket.pause();
+    if (!handler.isQueueEmpty) socket.pause();
   });
 }
 
-/** How much a client may still send after its last answer (C51). */
-const lingerBytes = 65_536;
-/** How long the client may still send in most cases. */
+/** The number of bytes that are read after the last response of a connection (C51). */
+const maxLingerBytes = 65_536;
+/** The default time for which a connection is read after its last response (C51). */
 export const lingerMs = 1_000;
 
 /**
- * Ends the sending side behind a last text, and takes in some of what still comes: a reset would
- * lose the answer (RFC 9112 section 9.6).
- *
- * @param ms - How long the client may still send.
+ * Writes a last text, closes the sending side, and goes on reading for a while. If the server
+ * closed the socket at once, the client would get a reset and lose the response (RFC 9112 section
+ * 9.6).
+ * @param ms - The time for which the socket is read, once the text is sent.
  */
-export function linger(socket: Socket, text: string, ms: number): void {
+export function lingeringClose(socket: Socket, text: string, ms: number): void {
   let bytes = 0;
-  // Node's `generateSocketListenerWrapper` (lib/_http_server.js) takes the socket from the parser
-  // as soon as somebody else listens for data: in place of Node's listener, nothing more is parsed.
+  // Node detaches the parser from a socket that gets another listener for data. Without Node's own
+  // listener, nothing more is parsed.
+  // Node: `generateSocketListenerWrapper` (lib/_http_server.js) in 20, 22, 24, 26.
   // Held by hooks: "C51 nothing is parsed behind an answer that closes".
   socket.removeAllListeners('data').on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    if (bytes >= lingerBytes) socket.destroy();
+    if (bytes >= maxLingerBytes) socket.destroy();
   });
   socket.resume();
 
-  // The time runs once all has left: whoever reads slowly has the time of an answer.
+  // The time starts once all is sent. Until then the limits for a slow reader apply (C44).
   socket.end(text, 'latin1', () => {
     if (socket.destroyed) return;
     const timer = setTimeout(() => socket.destroy(), ms).unref();
@@ -318,28 +328,29 @@ export function linger(socket: Socket, text: string, ms: number): void {
   });
 }
 
-/** How long what was written may take to leave before the connection is reset. */
-const breakOffMs = 20;
+/** The time for which the kernel may send the last text before the connection is reset. */
+const resetDelayMs = 20;
 
 /**
- * Resets the connection, once a last text has left. Of TLS there is no reset: it ends without the
- * word that TLS ends with.
+ * Sends a last text and resets the connection. A TLS connection is not reset, but ends without the
+ * `close_notify` of TLS (C62).
  */
-export function breakOff(socket: Socket, text: string): void {
+export function resetAfter(socket: Socket, text: string): void {
   const reset = () => {
-    // Node's `resetAndDestroy` (lib/net.js) throws for a socket of TLS.
+    // Node's `resetAndDestroy` throws for a TLS socket.
     if ('encrypted' in socket) socket.destroy();
     else socket.resetAndDestroy();
   };
   if (text === '') reset();
-  // A reset takes back what the kernel has not sent yet.
-  else socket.write(text, 'latin1', () => setTimeout(reset, breakOffMs));
+  // A reset drops what the kernel has not sent yet.
+  else socket.write(text, 'latin1', () => setTimeout(reset, resetDelayMs));
 }
 
 /**
- * Closes the port, and resolves once all of its connections have ended. Node's `httpServerPreClose`
- * (lib/_http_server.js) would first destroy the idle ones, of which one may be just sending; but it
- * alone ends the interval in which Node looks at its times.
+ * Closes the port, and resolves once all of its connections are closed. Node's own `close` would
+ * first destroy the idle connections, but a request may be arriving on one of them. It is called
+ * afterwards, because only it stops the interval that checks Node's timeouts.
+ * Node: `httpServerPreClose` (lib/_http_server.js) in 20, 22, 24, 26.
  * Held by stopping: "C48 a request that is on its way as the server stops"; hooks: "C48 a port that
  * is closed leaves no timer behind".
  */

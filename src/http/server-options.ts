@@ -1,32 +1,32 @@
 /**
- * Every option of Node's HTTP servers (C67). Their defaults differ between versions, and
- * `NODE_OPTIONS` sets some.
+ * Every option of Node's HTTP servers (C67). All are set, because the defaults differ between
+ * versions of Node, and `NODE_OPTIONS` changes some of them.
  */
 import { headMs, requestMs } from './connection.js';
 import { Exchange } from './exchange.js';
 import { SilentResponse } from './node.js';
 
-/** How often the server checks its timeouts (C44). */
+/** The interval of the sweeps, which check the time limits (C44). */
 export const sweepMs = 500;
 
-/** The options of a server, those of TLS left out. */
+/** The options of a server, without those of TLS. */
 export const httpOptions = {
   IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
 
-  // Against `--insecure-http-parser`: the strict parser keeps requests from being smuggled. A Node
-  // that knows `httpValidation` accepts one of the two alone.
+  // Overrides `--insecure-http-parser`, because only the strict parser prevents request smuggling.
+  // A version of Node with `httpValidation` rejects both options together.
   insecureHTTPParser: false,
   httpValidation: undefined,
-  // Against `--max-http-header-size`. The request target and the header lines have 16 KiB each
-  // (C43), and the parser needs room to see that they are longer.
+  // Overrides `--max-http-header-size`. It is more than the 16 KiB each of target and headers, so
+  // that the petstore rejects larger ones itself (C43).
   maxHeaderSize: 40_000,
-  // The petstore checks the Host itself (C42): Node's own refusal has no body.
+  // The petstore checks Host itself (C42), because Node's own 400 has no body.
   requireHostHeader: false,
-  // The petstore reads `rawHeaders`, in which every line stands on its own.
+  // No effect, because the petstore reads `rawHeaders`, which has each header line.
   joinDuplicateHeaders: false,
   uniqueHeaders: undefined,
-  // With it, Node would drop a body that it takes for absent.
+  // If true, Node looks for Content-Length in `headers`, which is empty here, and drops each body.
   optimizeEmptyRequests: false,
   rejectNonStandardBodyWrites: false,
   // An Upgrade header is ignored (C42).
@@ -35,7 +35,7 @@ export const httpOptions = {
   headersTimeout: headMs,
   requestTimeout: requestMs,
   connectionsCheckingInterval: sweepMs,
-  // A `Connection` has its own idle timeout: Node's costs a timer for each request.
+  // `Connection` has an idle timeout of its own, because Node's takes a timer for each request.
   keepAliveTimeout: 0,
   keepAliveTimeoutBuffer: 0,
 

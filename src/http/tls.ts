@@ -1,4 +1,4 @@
-/** HTTPS: its server, and the check of a certificate and its key. It is loaded only when needed. */
+/** HTTPS: its server, and the check of a certificate and its key. Loaded only if needed. */
 import { constants, createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createServer, type ServerOptions } from 'node:https';
 import { createSecureContext, DEFAULT_MIN_VERSION } from 'node:tls';
@@ -7,21 +7,23 @@ import { checkNames } from '../options.js';
 
 /** A certificate chain and its private key, in PEM. */
 export interface TlsPair {
-  /** The chain, the server's own certificate first. */
+  /** The certificate chain, with the server's own certificate first. */
   readonly cert: string | Buffer;
-  /** The key of the server's own certificate, without a passphrase. */
+  /** The private key of the server's own certificate, without a passphrase. */
   readonly key: string | Buffer;
 }
 
-/** The types of keys with which a TLS server can sign. No cipher of today has DSA. */
+/**
+ * The key types with which a TLS server can sign. DSA is absent, because no current cipher uses it.
+ */
 const keyTypes = ['rsa', 'rsa-pss', 'ec', 'ed25519', 'ed448'];
 
-/** The curves of EC keys that TLS knows. Clients offer no other, unless they are told to. */
+/** The curves of EC keys that TLS defines. Clients offer no others by default. */
 const curves = /^(prime256v1|secp384r1|secp521r1|brainpoolP(256|384|512)r1)$/;
 
 /**
- * Returns every option of Node's TLS servers, beside the pair (C67). `--tls-min-v1.3` demands
- * TLS 1.3, but `--tls-min-v1.0` and `--tls-cipher-list` change nothing.
+ * Returns every option of Node's TLS servers except the certificate and key (C67). Node's option
+ * `--tls-min-v1.3` is obeyed; `--tls-min-v1.0` and `--tls-cipher-list` have no effect.
  */
 const tlsOptions = () =>
   ({
@@ -41,21 +43,20 @@ const tlsOptions = () =>
   }) as const;
 
 /**
- * Checks that HTTPS can be served with a certificate and its key.
- *
- * @throws TypeError with the reason and what to do
+ * Checks a certificate and its key.
+ * @throws TypeError with the reason and a hint if HTTPS cannot be served with them
  */
 export function checkTlsPair(pair: TlsPair): void {
   if (typeof pair !== 'object' || pair === null)
     throw new TypeError('tls must be an object with cert and key');
   checkNames('option of tls', pair, { cert: true, key: true });
   for (const name of ['cert', 'key'] as const)
-    if (!isText(pair[name]))
+    if (!isPem(pair[name]))
       throw new TypeError(`${name} of tls must be PEM, as a string or a Buffer`);
 
   const key = readKey(pair.key);
   const own = tryPem('the certificate is not valid PEM', () => new X509Certificate(pair.cert));
-  if (!own.checkPrivateKey(key)) throw new TypeError(mismatch(pair.cert, key));
+  if (!own.checkPrivateKey(key)) throw new TypeError(mismatchMessage(pair.cert, key));
 
   // OpenSSL compares a pair only if both have the same algorithm, so this check is not enough.
   tryPem('the certificate or its key cannot be used', () =>
@@ -63,8 +64,8 @@ export function checkTlsPair(pair: TlsPair): void {
   );
 }
 
-/** True for a text that is not empty, in either form. */
-function isText(value: unknown): boolean {
+/** True if the value is a string or bytes, and not empty. */
+function isPem(value: unknown): boolean {
   return (typeof value === 'string' || value instanceof Uint8Array) && value.length > 0;
 }
 
@@ -72,7 +73,10 @@ function textOf(pem: string | Buffer): string {
   return typeof pem === 'string' ? pem : Buffer.from(pem).toString('latin1');
 }
 
-/** @throws TypeError with the problem and OpenSSL's reason, if `work` fails */
+/**
+ * Runs `work` and returns its result.
+ * @throws TypeError with `problem` and OpenSSL's reason if `work` throws
+ */
 function tryPem<Value>(problem: string, work: () => Value): Value {
   try {
     return work();
@@ -81,11 +85,14 @@ function tryPem<Value>(problem: string, work: () => Value): Value {
   }
 }
 
-/** @throws TypeError if it is not a private key that a TLS server can use */
+/**
+ * Parses a private key.
+ * @throws TypeError if a TLS server cannot use it
+ */
 function readKey(pem: string | Buffer): KeyObject {
   const isEncrypted = /^-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(textOf(pem));
   if (isEncrypted)
-    throw new TypeError('the private key has a passphrase: give it without, as openssl pkey does');
+    throw new TypeError('the private key has a passphrase: remove it by openssl pkey');
 
   const key = tryPem('the private key is not valid PEM', () => createPrivateKey(pem));
   const type = key.asymmetricKeyType ?? 'unknown';
@@ -100,22 +107,22 @@ function readKey(pem: string | Buffer): KeyObject {
   return key;
 }
 
-/** Returns why a key does not fit the first certificate of a chain. */
-function mismatch(cert: string | Buffer, key: KeyObject): string {
+/** Returns the message for a key that does not belong to the first certificate of a chain. */
+function mismatchMessage(cert: string | Buffer, key: KeyObject): string {
   const beginning = '-----BEGIN CERTIFICATE-----';
-  const place = textOf(cert)
+  const position = textOf(cert)
     .split(beginning)
-    .findIndex((rest, index) => index > 0 && fits(beginning + rest, key));
-  if (place < 0) return 'key mismatch: the private key does not belong to the certificate';
+    .findIndex((rest, index) => index > 0 && isKeyOf(beginning + rest, key));
+  if (position < 0) return 'key mismatch: the private key does not belong to the certificate';
 
   return (
-    `key mismatch: the private key belongs to certificate ${place}, not to the first; ` +
+    `key mismatch: the private key belongs to certificate ${position}, not to the first; ` +
     "put the server's own certificate first, and its chain after it"
   );
 }
 
-/** True if it is the certificate of the key. */
-function fits(cert: string, key: KeyObject): boolean {
+/** True if the key belongs to the certificate. */
+function isKeyOf(cert: string, key: KeyObject): boolean {
   try {
     return new X509Certificate(cert).checkPrivateKey(key);
   } catch {
@@ -124,9 +131,8 @@ function fits(cert: string, key: KeyObject): boolean {
 }
 
 /**
- * Makes a server for HTTPS. `setPair` gives it another pair for new connections.
- *
- * @throws TypeError for a pair that cannot be used, as `setPair` does
+ * Creates an HTTPS server, and a function that replaces the pair for new connections.
+ * @throws TypeError if the pair cannot be used, as `setPair` does
  */
 export function createTlsServer(options: ServerOptions, pair: TlsPair) {
   checkTlsPair(pair);

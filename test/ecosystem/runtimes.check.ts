@@ -28,7 +28,7 @@ for (const [name, args] of Object.entries(runtimes)) {
     const port = await server.found((line) => /^port (\d+)$/.exec(line)?.[1]);
     assert.ok(port !== undefined, server.output);
     const line =
-      'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve';
+      'listen works only on Node.js; pass petstore.fetch to Bun.serve or Deno.serve instead';
     assert.equal(server.lines[0], `TypeError: ${line}`);
 
     await useMounted(`http://127.0.0.1:${port}`);

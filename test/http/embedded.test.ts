@@ -549,7 +549,7 @@ test('listen opens no port where node:http is not Node’s, and says what to do 
     await assert.rejects(listen({ port: 0 }), {
       name: 'TypeError',
       message:
-        'node:http here lacks what listen needs; give petstore.fetch to Bun.serve or Deno.serve',
+        'listen works only on Node.js; pass petstore.fetch to Bun.serve or Deno.serve instead',
     });
     Reflect.deleteProperty(globalThis, runtime);
   }

@@ -8,7 +8,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
-import { HeadEnds, HttpDate, UnsentBytes } from '../../dist/http/wire.js';
+import { ConnectionHeaders, HttpDate, UnsentBytes } from '../../dist/http/wire.js';
 import { Client, header } from '../support/client.js';
 import { bytesOf, connectTo, key, start } from '../support/fixture.js';
 import { heldKeys, okReply, serving, startWith } from '../support/scenes.js';
@@ -113,11 +113,11 @@ async function sweptConnection(t: TestContext) {
   for (const name of ['writableLength', 'bytesWritten', 'bytesRead'] as const)
     Object.defineProperty(socket, name, { get: () => says[name] });
   const service: Service = {
-    answer: () => new Promise(() => undefined),
-    failed: () => assert.fail(),
-    refusal: () => assert.fail(),
-    fault: () => assert.fail(),
-    replied: () => undefined,
+    handle: () => new Promise(() => undefined),
+    replyToLateError: () => assert.fail(),
+    replyToParserError: () => assert.fail(),
+    logError: () => assert.fail(),
+    reportResponse: () => undefined,
     isStopping: false,
     resets: 0,
     now: Date.now,
@@ -125,8 +125,8 @@ async function sweptConnection(t: TestContext) {
   const date = new HttpDate(service);
   const connection = new Connection(
     socket,
-    { service, unsent: new UnsentBytes(), date, waiting: 0 },
-    new HeadEnds(date, 72),
+    { service, unsent: new UnsentBytes(), date, queued: 0 },
+    new ConnectionHeaders(date, 72),
   );
   const begin = performance.now();
   /** Its socket, so many seconds behind its begin. */

@@ -125,18 +125,18 @@ test('C55 a page of more than 64 KiB is joined only as it is sent', () => {
 test('C55 an answer of more than 64 MiB begins once it is alone', async () => {
   const unsent = new UnsentBytes();
   const started: number[] = [];
-  for (const bytes of [2 ** 26 + 1, 1]) unsent.enter(bytes, () => started.push(bytes));
+  for (const bytes of [2 ** 26 + 1, 1]) unsent.enqueue(bytes, () => started.push(bytes));
   await nextTurn();
   assert.deepEqual(started, [2 ** 26 + 1]);
-  unsent.leave(2 ** 26 + 1);
+  unsent.remove(2 ** 26 + 1);
   await nextTurn();
   assert.deepEqual(started, [2 ** 26 + 1, 1]);
   // What the sockets have not taken counts as well.
   unsent.add(2 ** 26);
-  unsent.enter(1, () => started.push(0));
+  unsent.enqueue(1, () => started.push(0));
   await nextTurn();
   assert.equal(started.length, 2);
-  unsent.leave(2 ** 26);
+  unsent.remove(2 ** 26);
   await nextTurn();
   assert.equal(started.length, 3);
 });
@@ -144,17 +144,17 @@ test('C55 an answer of more than 64 MiB begins once it is alone', async () => {
 test('C55 thousands of clients that go while their long answers wait for room are one loop, not a recursion', async () => {
   // White box: no test opens so many sockets.
   const unsent = new UnsentBytes();
-  unsent.enter(2 ** 26, () => undefined);
+  unsent.enqueue(2 ** 26, () => undefined);
   let gone = 0;
   for (let waiting = 0; waiting < 50_000; waiting++) {
-    unsent.enter(2 ** 20, () => {
+    unsent.enqueue(2 ** 20, () => {
       gone++;
-      unsent.leave(2 ** 20);
+      unsent.remove(2 ** 20);
     });
   }
   await nextTurn();
   assert.deepEqual([gone, unsent.isFull], [0, true]);
-  unsent.leave(2 ** 26);
+  unsent.remove(2 ** 26);
   await nextTurn();
   assert.deepEqual([gone, unsent.isFull], [50_000, false]);
 });

@@ -32,8 +32,8 @@ export const faultsByHand: readonly Change[] = [
   // A second request that is begun before the first has its answer.
   {
     file: 'http/connection.ts',
-    text: 'this.#waiting.push(exchange);',
-    becomes: 'this.#waiting.push(exchange);\n    void this.#shared.service.answer(exchange);',
+    text: 'this.#queue.push(exchange);',
+    becomes: 'this.#queue.push(exchange);\n    void this.#shared.service.handle(exchange);',
   },
   // A key that is compared as a text.
   {

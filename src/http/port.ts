@@ -1,7 +1,4 @@
-/**
- * Listening ports, for the petstore: Node's server, its limits, its connections and its end. What
- * is said on a connection is the matter of `connection`.
- */
+/** A listening port: Node's server, its limits, its connections and its shutdown. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -9,33 +6,30 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers';
 import { PetstoreError } from '../errors.js';
-import { Connection, type Shared } from './connection.js';
+import { Connection, type SharedState } from './connection.js';
 import { closePort, takeOverServer } from './node.js';
 import { httpOptions, sweepMs } from './server-options.js';
 import type { TlsPair } from './tls.js';
-import { HeadEnds } from './wire.js';
+import { ConnectionHeaders } from './wire.js';
 
-/** Where to listen. */
+/** The options of `listen`. */
 export interface ListenOptions {
   /**
    * The port; 0 takes a free one.
-   *
    * @defaultValue 3000
    */
   readonly port?: number;
   /**
-   * The name or address of the interface; `0.0.0.0` and `::` are all of them.
-   *
+   * The name or address of the network interface; `0.0.0.0` and `::` are all interfaces.
    * @defaultValue `127.0.0.1`
    */
   readonly host?: string;
-  /** With it, HTTPS is served. */
+  /** The certificate and key for HTTPS; omitted for HTTP. */
   readonly tls?: TlsPair;
   /**
-   * How long a connection may be idle between two requests before the server closes it, from 1 to
-   * {@link largestKeepAliveSeconds}. Behind a load balancer it must be longer than the balancer's
-   * own idle timeout.
-   *
+   * The time for which a connection may be idle between two requests before the server closes it,
+   * from 1 to {@link largestKeepAliveSeconds}. Behind a load balancer it must be longer than the
+   * balancer's own idle timeout.
    * @defaultValue 72
    */
   readonly keepAliveSeconds?: number;
@@ -46,68 +40,73 @@ export const largestKeepAliveSeconds = 86_400;
 
 /** A port that the petstore listens on. */
 export interface Listening {
-  /** Its base address, without a slash at the end. */
+  /** The base address, without a slash at the end. */
   readonly url: string;
-  /** The port, never 0. */
   readonly port: number;
   /**
-   * Takes another certificate for new connections.
-   *
-   * @throws TypeError if the port listens without TLS, or if the pair cannot be used. The old pair
-   * then stays in use.
+   * Replaces the certificate and key for new connections.
+   * @throws TypeError if the port listens without TLS, or if the pair cannot be used; the old pair
+   * then stays in use
    */
   readonly setTls: (tls: TlsPair) => void;
-  /** How many requests were cut because they took too long while the petstore closed. */
+  /** The number of requests that were cut because they took too long during `close`. */
   readonly cutRequests: number;
 }
 
-/** A port as the petstore has it. */
+/** An open port. */
 export interface Port {
-  /** The port as the caller of `listen` has it. */
+  /** The result of `listen`. */
   readonly listening: Listening;
   /**
-   * Takes no further connection, lets requests under way finish, and resolves once all connections
-   * have ended. Whoever still sends after `graceMs` is told why it ends; then the rest is cut.
+   * Closes the port, lets requests in flight finish, and resolves once all connections are closed.
+   * After `graceMs`, a request that is still arriving gets a 503. Half a second later, all
+   * connections are destroyed.
    */
   readonly stop: (graceMs: number) => Promise<void>;
 }
 
-/** Loads what serves HTTPS. Node's TLS is large, and most servers do without. */
+/** Loads the HTTPS module, because Node's TLS is large and most servers do not need it. */
 export const loadTls = () => import('./tls.js');
 
-/** Opens a port. Rejects with Node's error where that cannot be. */
+/**
+ * Opens a port.
+ * @throws the error of Node if the port cannot be opened; TypeError if the TLS pair cannot be used
+ */
 export async function openPort(
-  shared: Shared,
+  shared: SharedState,
   { port = 3000, host = '127.0.0.1', tls, keepAliveSeconds = 72 }: ListenOptions,
 ): Promise<Port> {
   const https = tls === undefined ? undefined : (await loadTls()).createTlsServer(httpOptions, tls);
   const secure = https?.server;
   const server = secure ?? createServer(httpOptions);
-  // Node reads these as members of the server alone.
+  // Node reads these only as members of the server, not as options.
   Object.assign(server, { timeout: 0, maxRequestsPerSocket: 0 });
-  // 64 files are kept back for everything else (C54).
+  // 64 files are reserved for everything else (C54).
   server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
-  // One more than C43 allows shows that they are too many; Node would keep a thousand.
+  // One header more than C43 allows is enough to reject a request. Node's default is 1,000.
   server.maxHeadersCount = 101;
 
-  const headEnds = new HeadEnds(shared.date, keepAliveSeconds);
+  const connectionHeaders = new ConnectionHeaders(shared.date, keepAliveSeconds);
   const connections = new Map<Socket, Connection>();
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
-    connections.set(socket, new Connection(socket, shared, headEnds));
+    connections.set(socket, new Connection(socket, shared, connectionHeaders));
     socket.once('close', () => connections.delete(socket));
   });
   takeOverServer(server, connections);
 
-  /** The sockets whose TLS handshake is not complete, by the addresses of both ends. */
+  /** The sockets whose TLS handshake is not complete, by `addressesOf`. */
   const handshakes = new Map<string, Socket>();
   secure?.on('connection', (socket: Socket) => {
-    const ends = endsOf(socket);
-    handshakes.set(ends, socket);
-    socket.once('close', () => handshakes.get(ends) === socket && handshakes.delete(ends));
+    const addresses = addressesOf(socket);
+    handshakes.set(addresses, socket);
+    socket.once(
+      'close',
+      () => handshakes.get(addresses) === socket && handshakes.delete(addresses),
+    );
   });
-  secure?.on('secureConnection', (socket) => handshakes.delete(endsOf(socket)));
+  secure?.on('secureConnection', (socket) => handshakes.delete(addressesOf(socket)));
 
-  // A client for whom the queue has no room tries again only seconds later.
+  // If the queue of new connections is full, a client tries again only after seconds.
   server.listen({ port, host, backlog: 4_096 });
   await once(server, 'listening');
   const bound = server.address();
@@ -119,13 +118,13 @@ export async function openPort(
     () => connections.forEach((each) => each.sweep(performance.now())),
     sweepMs,
   ).unref();
-  const endWithoutRequest = () => {
-    connections.forEach((each) => each.endWithoutRequest(stopping()));
+  const closeIdle = () => {
+    connections.forEach((each) => each.closeIfIdle(stoppingError()));
     handshakes.forEach((socket) => socket.destroy());
   };
 
   let cutRequests = 0;
-  const cutAll = () =>
+  const destroyAll = () =>
     connections.forEach((each, socket) => {
       cutRequests += each.requestsInFlight;
       socket.destroy();
@@ -146,15 +145,18 @@ export async function openPort(
   return {
     listening,
     stop: async (graceMs) => {
-      // This turn of the event loop still accepts the clients that wait; all others are reset.
+      // This tick still accepts the connections in the kernel's queue. Later ones are reset.
       await new Promise((resolve) => setImmediate(resolve));
 
       const closed = closePort(server);
       const timers = [
-        // On an idle connection a request may be on its way.
-        setTimeout(endWithoutRequest, Math.min(250, graceMs)),
-        setTimeout(() => connections.forEach((each) => each.refuse(stopping())), graceMs),
-        setTimeout(cutAll, graceMs + 500),
+        // A request may be on its way on an idle connection.
+        setTimeout(closeIdle, Math.min(250, graceMs)),
+        setTimeout(
+          () => connections.forEach((each) => each.closeWithError(stoppingError())),
+          graceMs,
+        ),
+        setTimeout(destroyAll, graceMs + 500),
       ];
       await closed;
       for (const timer of [...timers, sweeper]) clearTimeout(timer);
@@ -162,12 +164,12 @@ export async function openPort(
   };
 }
 
-/** The addresses of both ends of a socket, which the socket below TLS and that of TLS share. */
-function endsOf({ localAddress, localPort, remoteAddress, remotePort }: Socket): string {
+/** Returns the addresses of both ends, which a TLS socket shares with its TCP socket. */
+function addressesOf({ localAddress, localPort, remoteAddress, remotePort }: Socket): string {
   return `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
 }
 
-/** How many files the process may have open; `Infinity` where the system does not say. */
+/** Returns the limit of open files of the process; `Infinity` if the system does not report it. */
 function openFileLimit(): number {
   try {
     return Number(
@@ -178,7 +180,7 @@ function openFileLimit(): number {
   }
 }
 
-/** The error for whoever comes once the petstore stops (C48). */
-export function stopping(): PetstoreError {
+/** Returns the error for requests during and after the shutdown (C48). */
+export function stoppingError(): PetstoreError {
   return new PetstoreError('unavailable', 'The petstore is stopping.');
 }
