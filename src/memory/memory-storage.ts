@@ -19,31 +19,34 @@ import type { PetStorage, StoredText } from '../storage.js';
 
 /** The options of {@link memoryStorage}. */
 export interface MemoryStorageOptions {
-  /** The first pets, which get the ids 1, 2, 3 … in this order. */
+  /** The seed, whose pets get the ids 1, 2, 3 … in this order. */
   readonly pets?: Iterable<PetDraft>;
 }
 
-/** A storage that ends with its process and can be reset. */
+/** A storage that keeps pets only in memory. */
 export interface MemoryStorage extends PetStorage {
-  /** Resets to the pets of the options: ids from 1, no idempotency keys, no records of plugins. */
+  /** Begins anew with the seed, without idempotency keys and records of plugins. */
   reset(): Promise<void>;
 }
 
-/** Returns a storage in memory. @throws TypeError for an unknown option or an invalid draft */
+/**
+ * Returns a storage in memory.
+ * @throws TypeError if an option is unknown or a pet of the seed is not valid
+ */
 export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage {
   checkNames('option of memoryStorage', options, { pets: true });
 
-  const firstPets = Array.from(options.pets ?? [], (draft) => pendingPet(draft));
+  const seed = Array.from(options.pets ?? [], (draft) => pendingPet(draft));
   const names = new RecordNames();
   const clearings: (() => void)[] = [];
   const resetWatchers: (() => void)[] = [];
   let isClosed = false;
 
-  /** Opens the pets, or the records of a plugin. */
-  function openRecords() {
-    const none = () => ({ catalogue: new Catalogue(), keys: new IdempotencyKeys() });
-    let kept = none();
-    clearings.push(() => (kept = none()));
+  /** Returns an empty store for the pets or for the records of a plugin. */
+  function makeStore() {
+    const empty = () => ({ catalogue: new Catalogue(), keys: new IdempotencyKeys() });
+    let kept = empty();
+    clearings.push(() => (kept = empty()));
 
     const opened = () => {
       if (isClosed) throw closedError();
@@ -71,9 +74,9 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
     return { opened, store, size: () => kept.catalogue.size };
   }
 
-  const pets = openRecords();
-  const insertFirstPets = (): void => firstPets.forEach((pet) => void pets.store.insert(pet));
-  insertFirstPets();
+  const pets = makeStore();
+  const insertSeed = (): void => seed.forEach((pet) => void pets.store.insert(pet));
+  insertSeed();
 
   return {
     ...toPetStorage(toPetTexts(pets.store)),
@@ -85,13 +88,13 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
       recordsWhenOpen(kind, async () => {
         names.take(name);
         pets.opened();
-        return openRecords().store;
+        return makeStore().store;
       }),
     ready: async () => void pets.opened(),
     reset: async () => {
       pets.opened();
       for (const clear of clearings) clear();
-      insertFirstPets();
+      insertSeed();
       for (const watcher of resetWatchers) void callSafely(watcher);
     },
     onReset: (watcher) => void resetWatchers.push(watcher),

@@ -15,9 +15,9 @@ import { until } from '../support/waiting.js';
 import { newDatabase, query, sessionAt } from './database.js';
 import { TcpProxy } from './proxy.js';
 
-import { rex } from '../storage/animals.js';
+import { rex } from '../storage/pets.js';
 
-export * from '../storage/animals.js';
+export * from '../storage/pets.js';
 export * from '../storage/once.js';
 
 /** Opens a storage that is closed after the test, by default in a new database. */

@@ -1,4 +1,4 @@
-// What adding writes to the file, and when it is visible (F1).
+// Tests what an insert writes to the file, and when the pet becomes visible (F1).
 import assert from 'node:assert/strict';
 import {
   constants,
@@ -14,7 +14,7 @@ import { appendingOn, appendInSteps, nodeDisk, type Disk } from '../../dist/jour
 import { committed, hang, newPath, petLine, rex, tom, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 
-test('F1 a batch is its lines and one commit line, in one write and then one fdatasync', async () => {
+test('F1 writes a batch and its commit record by one write and one fdatasync', async () => {
   const path = newPath();
   const calls: string[] = [];
   const disk = diskWith({
@@ -34,7 +34,7 @@ test('F1 a batch is its lines and one commit line, in one write and then one fda
   assert.deepEqual(readFileSync(path), committed([lines]));
 });
 
-test('F1 an animal is visible only after the fdatasync; the next batch collects meanwhile', async () => {
+test('F1 shows a pet only after its fdatasync, and collects the next batch meanwhile', async () => {
   const disk = diskWith({});
   await using(
     newPath(),
@@ -44,12 +44,12 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
       await syncing;
       const second = storage.insert(rex);
       try {
-        // Whoever does not wait for the disk has had a turn of the event loop to show it.
+        // A storage that did not wait for the disk would show the pet after one event loop tick.
         await new Promise(setImmediate);
         assert.equal(await storage.get(1n), undefined);
         assert.deepEqual(await storage.list({ limit: 5 }), []);
       } finally {
-        // Or closing would wait for the disk, and nobody would hear what failed.
+        // If an assertion failed, closing would otherwise wait for the disk.
         thaw();
       }
       assert.deepEqual([(await first).id, (await second).id], [1n, 2n]);
@@ -59,12 +59,12 @@ test('F1 an animal is visible only after the fdatasync; the next batch collects 
   );
 });
 
-test('F1 this machine appends by one call, which on Linux is a write to a descriptor of O_DSYNC', async () => {
+test('F1 appends a batch by one call, which on Linux is a write with O_DSYNC', async () => {
   const path = newPath();
   const calls: string[] = [];
   const disk: Disk = {
     ...nodeDisk,
-    write: async () => assert.fail('a write without its sync'),
+    write: async () => assert.fail('wrote without a sync'),
     append: (descriptor, bytes) => (calls.push(String(bytes)), nodeDisk.append(descriptor, bytes)),
   };
   await using(
@@ -82,10 +82,10 @@ test('F1 this machine appends by one call, which on Linux is a write to a descri
   );
 });
 
-/** The `O_` flags of this process's descriptors of a file, as the kernel has them. */
+/** Returns the `O_` flags of this process's descriptors of a file, as /proc shows them. */
 function flagsOf(path: string): readonly number[] {
   return readdirSync('/proc/self/fd').flatMap((descriptor) => {
-    // The one that lists the others is gone.
+    // The descriptor that listed the folder is closed by now.
     if (!existsSync(`/proc/self/fd/${descriptor}`)) return [];
     if (readlinkSync(`/proc/self/fd/${descriptor}`) !== realpathSync(path)) return [];
     const facts = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8');
@@ -93,7 +93,7 @@ function flagsOf(path: string): readonly number[] {
   });
 }
 
-test('F1 where O_DSYNC is not that, a batch is appended by a write and an fdatasync', async () => {
+test('F1 appends a batch by a write and an fdatasync on platforms without a usable O_DSYNC', async () => {
   for (const platform of ['darwin', 'win32', 'freebsd'] as const) {
     const path = newPath();
     const { append, appendFlags } = appendingOn(platform);

@@ -1,4 +1,4 @@
-// A disk that is full, that fails, that hangs; and other programs at our file (F5, F6, F10).
+// Tests a disk that is full, fails or hangs, and other programs that change the file (F5, F6, F10).
 import assert from 'node:assert/strict';
 import { appendFileSync, copyFileSync, readFileSync, renameSync, truncateSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
@@ -23,7 +23,7 @@ import { mockTimeouts } from '../support/timers.js';
 import { casesOf, playCase } from '../torture/failing-calls.js';
 import { Share } from '../torture/row.js';
 
-/** A storage with one animal, on a disk that may change, and of each line of its log the level and the file. */
+/** Opens a storage with one pet on a disk that a test can change. `said` is its log. */
 async function scene(t: TestContext) {
   const path = newPath();
   const disk = diskWith({});
@@ -35,11 +35,11 @@ async function scene(t: TestContext) {
   return { path, disk, storage, said };
 }
 
-/** Whether an add was refused because of the disk, whose own error is kept for whoever looks. */
-const isDisks = ({ code, cause }: PetstoreError): boolean =>
+/** True if an insert was refused with the disk's error as its cause. */
+const isDiskFailure = ({ code, cause }: PetstoreError): boolean =>
   code === 'unavailable' && cause instanceof Error;
 
-/** Adding is refused, and so it says; what was there is read. */
+/** Expects that a storage refuses an insert, is not ready, and still lists its pet. */
 async function assertRefusing(storage: PetStorage): Promise<void> {
   await expectRefused(storage);
   await expectUnready(storage);
@@ -48,18 +48,18 @@ async function assertRefusing(storage: PetStorage): Promise<void> {
 
 const fail = (code: string) => () => Promise.reject(systemError(code));
 
-/** Takes 20 bytes of a write. */
+/** Writes only the first 20 bytes. */
 const part: Disk['write'] = (descriptor, bytes) =>
   nodeDisk.write(descriptor, bytes.subarray(0, 20));
 
 for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
-  test(`F5 ${code}: undone to the last commit, reads go on, adding is tried again`, async (t) => {
+  test(`F5 undoes a batch on ${code}, serves reads, and tries the next insert again`, async (t) => {
     const { path, disk, storage, said } = await scene(t);
     const before = readFileSync(path);
-    // As a real disk: a part goes, then none.
+    // Like a real disk: writes a part, then nothing.
     disk.write = (descriptor, bytes) =>
       bytes.length > 20 ? part(descriptor, bytes) : fail(code)();
-    await assert.rejects(storage.insert(rex), isDisks);
+    await assert.rejects(storage.insert(rex), isDiskFailure);
     for (let attempt = 0; attempt < 2; attempt++) await assertRefusing(storage);
     assert.deepEqual(readFileSync(path), before);
     disk.write = nodeDisk.write;
@@ -67,12 +67,12 @@ for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG']) {
     await storage.ready?.();
     await storage.close();
     const changes = [`warn ${path}`, `info ${path}`];
-    assert.deepEqual(said, changes, 'each change of state is said once');
+    assert.deepEqual(said, changes, 'logs each change of state once');
     assert.equal((await checkFile(path)).animals, 2);
   });
 }
 
-test('F5 when there is room again the storage is ready again by itself', async (t) => {
+test('F5 becomes ready without an insert once the disk has room', async (t) => {
   const path = newPath();
   const ready = gate();
   const disk = diskWith({ write: fail('ENOSPC') });
@@ -91,13 +91,13 @@ test('F5 when there is room again the storage is ready again by itself', async (
   assert.equal((await checkFile(path)).animals, 1);
 });
 
-/** Keeps the process alive for a timer of the storage, which does not. */
+/** Keeps the process alive, because the storage's timers do not. */
 function keepAlive(t: TestContext): void {
   const alive = setTimeout(() => undefined, patienceMs);
   atEnd(t, () => clearTimeout(alive));
 }
 
-/** A write fails as a full disk does, and then nobody knows whether it took anything. */
+/** Returns faults: a write fails as on a full disk, and then the file's size is unknown. */
 function fullAndUnseen(): Partial<Disk> {
   let { factsOf } = nodeDisk;
   return {
@@ -113,19 +113,19 @@ const faults: Readonly<Record<string, Partial<Disk>>> = {
   'a failed fdatasync': { datasync: fail('EIO') },
   'a full disk found by fdatasync': { datasync: fail('ENOSPC') },
   'a quota found by fdatasync': { datasync: fail('EDQUOT') },
-  'a full disk found by fdatasync, a part being written': { write: part, datasync: fail('ENOSPC') },
-  'a full disk whose file cannot be looked at any more': fullAndUnseen(),
+  'a full disk found by fdatasync after a partial write': { write: part, datasync: fail('ENOSPC') },
+  'a full disk on which the size of the file is unknown': fullAndUnseen(),
   'a full disk whose undo fails': { write: fail('ENOSPC'), truncate: fail('EIO') },
   'a failed write': { write: fail('EIO') },
-  'a write that takes nothing': { write: async () => 0 },
+  'a write of no bytes': { write: async () => 0 },
   'a read-only disk': { write: fail('EROFS') },
-  'a path that cannot be looked at': { factsAt: fail('EIO') },
+  'a failed stat of the path': { factsAt: fail('EIO') },
 };
 for (const [what, fault] of Object.entries(faults)) {
-  test(`F6 after ${what} nothing is written or synced until a restart, and reads go on`, async (t) => {
+  test(`F6 writes nothing until a restart after ${what}, and serves reads`, async (t) => {
     const { path, disk, storage, said } = await scene(t);
     Object.assign(disk, fault);
-    await assert.rejects(storage.insert(rex), isDisks);
+    await assert.rejects(storage.insert(rex), isDiskFailure);
     const calls: string[] = [];
     disk.write = async (_descriptor, bytes) => (calls.push('write'), bytes.length);
     disk.datasync = async () => void calls.push('datasync');
@@ -134,7 +134,7 @@ for (const [what, fault] of Object.entries(faults)) {
     await storage.close();
     assert.deepEqual(calls, []);
     assert.deepEqual(said, [`error ${path}`]);
-    // F10: what was refused with its write begun may be there, what was acknowledged is.
+    // F10: the acknowledged pet is there. The refused pet may be there, because it was written.
     assert.ok((await sizeOf(path)) >= 1);
   });
 }
@@ -149,21 +149,19 @@ const intruders: Readonly<Record<string, (path: string) => void>> = {
   },
 };
 for (const [what, intrude] of Object.entries(intruders)) {
-  for (const isAsked of [true, false]) {
-    const finder = isAsked
-      ? 'whoever asks whether it is ready'
-      : 'the next add, and not written to';
-    test(`F6 a file ${what} by another program is found by ${finder}`, async (t) => {
+  for (const isProbed of [true, false]) {
+    const finder = isProbed ? 'when it is checked for readiness' : 'at the next insert';
+    test(`F6 detects a file ${what} by another program ${finder}`, async (t) => {
       const { path, storage } = await scene(t);
       await storage.ready?.();
       intrude(path);
-      if (isAsked) await expectUnready(storage);
+      if (isProbed) await expectUnready(storage);
       await assertRefusing(storage);
     });
   }
 }
 
-test('F6 what another program writes while a batch goes out is found before anyone is promised that batch', async (t) => {
+test('F6 refuses a batch if another program writes to the file meanwhile', async (t) => {
   const { path, disk, storage } = await scene(t);
   const append = disk.append;
   disk.append = (descriptor, bytes) => {
@@ -173,7 +171,7 @@ test('F6 what another program writes while a batch goes out is found before anyo
   await assertRefusing(storage);
 });
 
-test('F6 what a failed fdatasync left in memory alone is taken back, or the next start would serve it', async (t) => {
+test('F6 truncates a batch whose fdatasync failed, so that the next start does not serve it', async (t) => {
   const { path, disk, storage } = await scene(t);
   const before = readFileSync(path);
   disk.datasync = fail('EIO');
@@ -181,20 +179,20 @@ test('F6 what a failed fdatasync left in memory alone is taken back, or the next
   assert.deepEqual(readFileSync(path), before);
 });
 
-test('every call of the disk failing at every moment loses nothing acknowledged and hangs nothing (R4)', async () => {
+test('keeps every acknowledged pet when any call of the disk fails at a start (R4)', async () => {
   const share = new Share(0, 1);
   for (const [what, ...each] of await casesOf(share))
     if (/^open with a torn tail, .* (EIO|ENOSPC once|writes of 7)/.test(what))
       await playCase(share, ...each);
 });
 
-/** The same, and its disk hangs. */
+/** Opens the storage of `scene` on a disk that hangs. */
 async function hung(t: TestContext) {
   const { disk, storage } = await scene(t);
   return { storage, ...hang(disk) };
 }
 
-test('a disk that hangs stops neither readers nor whoever asks whether it is ready', async (t) => {
+test('serves reads and stays ready while the disk hangs for less than 8 s', async (t) => {
   const { storage, syncing, thaw } = await hung(t);
   const added = expectAdded(storage, 2n);
   await syncing;
@@ -204,7 +202,7 @@ test('a disk that hangs stops neither readers nor whoever asks whether it is rea
   await added;
 });
 
-test('a disk that hangs for 8 s is one that is not ready, until it goes on', async (t) => {
+test('is not ready once the disk has hung for 8 s, until the disk goes on', async (t) => {
   const { storage, syncing, thaw } = await hung(t);
   const timeouts = mockTimeouts(t);
   const refused = expectRefused(storage);
@@ -214,10 +212,10 @@ test('a disk that hangs for 8 s is one that is not ready, until it goes on', asy
   await expectUnready(storage);
   timeouts.reset();
   thaw();
-  await until('a storage that is ready', () => isReady(storage));
+  await until('the storage is ready', () => isReady(storage));
 });
 
-test('closing does not wait for a disk that hangs for longer than 9 s, and whoever waits to add is told', async (t) => {
+test('closes after 9 s although the disk hangs, and refuses the waiting insert', async (t) => {
   const { storage, syncing, thaw } = await hung(t);
   const timeouts = mockTimeouts(t);
   const refused = expectRefused(storage);
@@ -226,26 +224,28 @@ test('closing does not wait for a disk that hangs for longer than 9 s, and whoev
   timeouts.tick(8000);
   await refused;
   timeouts.reset();
-  // The last second is a real one; the hung file function would keep the process alive.
+  // The last second is not mocked. The disk of the test does not keep the process alive.
   keepAlive(t);
   await closing;
   thaw();
 });
 
-test('close ends once the disk has closed the file', async (t) => {
+test('resolves close once the disk has closed the file', async (t) => {
   const { disk, storage } = await scene(t);
-  const [asked, closed] = [gate(), gate()];
-  disk.close = (descriptor) => (asked.open(), closed.opened.then(() => nodeDisk.close(descriptor)));
+  const [closing, closed] = [gate(), gate()];
+  disk.close = (descriptor) => (
+    closing.open(), closed.opened.then(() => nodeDisk.close(descriptor))
+  );
   let isOver = false;
-  const closing = storage.close().then(() => (isOver = true));
-  await asked.opened;
+  const over = storage.close().then(() => (isOver = true));
+  await closing.opened;
   await new Promise(setImmediate);
   assert.equal(isOver, false);
   closed.open();
-  await closing;
+  await over;
 });
 
-test('whoever closes a journal again is answered as the first one was, be it by a failure', async () => {
+test('rejects each close of a journal with the same error', async () => {
   const disk = diskWith({});
   const journal = await openJournal(newPath(), { disk }, () => undefined);
   let closes = 0;

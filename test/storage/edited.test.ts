@@ -1,4 +1,4 @@
-// F13: what an editor or a copy tool does to line breaks and to the beginning of a file.
+// Tests files whose line breaks or first bytes an editor or a copy tool has changed (F13).
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -21,7 +21,7 @@ import {
 
 const source = 'ab'.repeat(32);
 const importLine = `{"import":{"source":"${source}","place":2}}\n`;
-/** Seven pets: two of them imported, and the third with an idempotency key. */
+/** A file of seven pets: two imported pets, and a third with an idempotency key. */
 const sound = String(
   committed([
     importLine + petLine(1) + petLine(2),
@@ -68,10 +68,10 @@ for (const [what, content] of Object.entries(edits)) {
     const path = fileWith(content);
     await expectServed(path);
     const bytes = Buffer.from(content);
-    assert.deepEqual(readFileSync(path).subarray(0, bytes.length), bytes, 'it only appends');
+    assert.deepEqual(readFileSync(path).subarray(0, bytes.length), bytes, 'only appends');
   });
 
-  test(`F13 check counts, and salvage saves, everything of a file ${what}`, async () => {
+  test(`F13 checks and salvages all pets and keys of a file ${what}`, async () => {
     const path = fileWith(content);
     const { verdict, animals, idempotencyKeys } = await checkFile(path);
     assert.deepEqual([verdict, animals, idempotencyKeys], ['sound', 7, 1]);
@@ -81,7 +81,7 @@ for (const [what, content] of Object.entries(edits)) {
     await expectServed(out);
   });
 
-  test(`F13 an import, a seed and a copy go on with a file ${what}`, async () => {
+  test(`F13 continues an import and a copy into a file ${what}`, async () => {
     const path = fileWith(content);
     const again = await fileImport(path, source);
     assert.deepEqual([again.start, again.isEmpty], [2, false]);
@@ -97,7 +97,7 @@ for (const [what, content] of Object.entries(edits)) {
   });
 }
 
-test('F13 an imported batch of which only the last newline is missing is served whole', async () => {
+test('F13 serves an imported batch that lacks only its last newline', async () => {
   const path = newPath();
   const target = await fileImport(path, source);
   const drafts = Array.from({ length: 1_000 }, (_, at) => ({ name: `${at}`, categoryId: 1n }));
@@ -110,7 +110,7 @@ test('F13 an imported batch of which only the last newline is missing is served 
   });
 });
 
-test('F13 a file can be converted to CR LF again after a server has added to it', async () => {
+test('F13 serves a file that is converted to CR LF again after inserts', async () => {
   const path = fileWith(sound);
   for (const size of [7, 9, 11]) {
     writeFileSync(path, readFileSync(path, 'utf8').replaceAll(/\r?\n/g, '\r\n'));
@@ -122,7 +122,7 @@ test('F13 a file can be converted to CR LF again after a server has added to it'
   }
 });
 
-test('F13 what stands behind a commit on the same line is read as the next line', async () => {
+test('F13 reads text after a commit record on the same line as the next line', async () => {
   const path = fileWith(withoutEnd + petLine(8));
   await using(path, async (storage) => assert.equal(storage.size, 8));
   assert.equal((await checkFile(path)).verdict, 'sound');
@@ -132,7 +132,7 @@ test('F13 what stands behind a commit on the same line is read as the next line'
   assert.equal(await sizeOf(torn), 7);
 });
 
-test('F13 a file by hand needs no last newline, and may have a byte order mark and CR LF', async () => {
+test('F13 serves a hand-written file with CR LF, a byte order mark or no last newline', async () => {
   const [first, second] = [petLine(1).trimEnd(), petLine(2).trimEnd()];
   for (const content of [
     `${first}\n${second}`,
@@ -155,7 +155,7 @@ test('F13 a file by hand needs no last newline, and may have a byte order mark a
   }
 });
 
-test('F13 a file in UTF-16 is refused with the command that converts it, and served then', async () => {
+test('F13 refuses a UTF-16 file with the command that converts it', async () => {
   const text = `\uFEFF${crlf}`;
   const path = fileWith(Buffer.from(text, 'utf16le'));
   await assert.rejects(fileStorage(path), { ...damaged, message: /`iconv -f UTF-16 -t UTF-8`/ });
@@ -164,19 +164,19 @@ test('F13 a file in UTF-16 is refused with the command that converts it, and ser
   await expectServed(path);
 });
 
-test('F13 a file that holds a byte order mark alone is empty', async () => {
+test('F13 treats a file with only a byte order mark as empty', async () => {
   const path = fileWith('\uFEFF');
   await using(path, async (storage) => await expectAdded(storage, 1n));
   assert.equal(await sizeOf(path), 1);
 });
 
-test('F3 a commit whose checksum does not fit proves nothing without its newline either', async () => {
+test('F3 refuses a commit record whose checksum does not fit, with and without its newline', async () => {
   for (const content of [
     withoutEnd.replace('pet 7', 'pet 8'),
     crlf.slice(0, -2).replace('pet 7', 'pet 8'),
     crlf.replace('pet 2', 'pet 8'),
     sound.replace(petLine(4), `${petLine(4)}\n`),
-    // A whole batch is missing, so that the offsets of those behind it do not fit.
+    // A whole batch is missing, so that the offsets of later batches do not fit.
     `${crlf.slice(0, crlf.indexOf('{"idempotency'))}${crlf.slice(crlf.indexOf('{"id":4'))}`,
   ]) {
     const path = fileWith(content);

@@ -1,4 +1,4 @@
-/** The parts that storages are made of: the catalogue, idempotency keys, the group commit. */
+/** Tests the parts of storages: the catalogue, idempotency keys and the group commit. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import '../support/built.js';
@@ -10,12 +10,12 @@ import {
   type GroupCommitOptions,
 } from '../../dist/engine/index.js';
 import { petStatuses, toByteString, type StoredText } from '../../dist/index.js';
-import { inFlight, mismatch, unavailable } from './animals.js';
+import { inFlight, mismatch, unavailable } from './pets.js';
 import { dayMs, onceOf } from './once.js';
 
 const statuses = [...petStatuses, undefined];
 
-test('a catalogue with gaps between its ids, of more than it has room for at first, answers as a plain search would, also past the numbers that a double holds', () => {
+test('finds the same pets in a catalogue as a linear search, with gaps and ids up to 2^63', () => {
   assert.equal(new Catalogue().lastId, 0n);
   for (const start of [0n, 2n ** 53n - 50n, 2n ** 63n - 3_300n]) {
     const catalogue = new Catalogue();
@@ -46,7 +46,7 @@ test('a catalogue with gaps between its ids, of more than it has room for at fir
   }
 });
 
-test('C6 ends a page so that its body has at most 64 MiB, or one text', () => {
+test('C6 ends a page before its body exceeds 64 MiB, but after at least one text', () => {
   const catalogue = new Catalogue();
   const long = 'x'.repeat(2 ** 25);
   // With brackets and a comma the first two have exactly 64 MiB.
@@ -70,7 +70,7 @@ test('C6 ends a page so that its body has at most 64 MiB, or one text', () => {
 
 const pet = (id: number): StoredText => ({ id: BigInt(id), json: toByteString(`{"id":${id}}`) });
 
-/** Idempotency keys that are used by short names: begun, or used to their end. */
+/** Returns idempotency keys, with functions that begin, use and restore a key by a short name. */
 function keysInUse() {
   const keys = new IdempotencyKeys();
   const begin = (key: string, at = 0, body = 'body') => keys.begin(onceOf(key, body, at));
@@ -79,16 +79,16 @@ function keysInUse() {
   return { keys, begin, use, restore };
 }
 
-/** Does it so often. */
+/** Calls `work` `count` times with the index. */
 function times(count: number, work: (index: number) => void): void {
   for (let index = 0; index < count; index++) work(index);
 }
 
-test('a key is under way until it is kept or dropped, and then it has its animal or is new', () => {
+test('refuses a key in flight, and then returns its pet or accepts it as new', () => {
   const { keys, begin } = keysInUse();
   const first = begin('a', 0, 'one');
   assert.equal(first.added, undefined);
-  // Until it has ended nobody knows whether the other body is wrong.
+  // The key may still become new, so that the other body is not a mismatch yet.
   for (const body of ['one', 'other']) assert.throws(() => begin('a', 0, body), inFlight);
   keys.drop(first);
   keys.keep(begin('a', 0, 'other'), pet(5));
@@ -96,15 +96,15 @@ test('a key is under way until it is kept or dropped, and then it has its animal
   assert.throws(() => begin('a', 0, 'one'), mismatch);
 });
 
-test('a key that is still under way after 24 hours stays so', () => {
+test('keeps a key in flight beyond 24 hours', () => {
   const { keys, begin } = keysInUse();
   const first = begin('a');
   times(5, () => assert.throws(() => begin('a', 2 * dayMs), inFlight));
   keys.keep(first, pet(1));
-  assert.equal(begin('a', 2 * dayMs).added, undefined, 'its time is that of its first use');
+  assert.equal(begin('a', 2 * dayMs).added, undefined, 'its time is the time of its first use');
 });
 
-test('expired keys go, two for each that comes, and what is kept never grows beyond a day and a little', () => {
+test('removes two expired keys for each new key', () => {
   const { keys, use } = keysInUse();
   times(1000, (index) => use(`first ${index}`, index));
   assert.equal(keys.size, 1000);
@@ -116,7 +116,7 @@ test('expired keys go, two for each that comes, and what is kept never grows bey
   assert.equal(keys.size, 999);
 });
 
-test('what has expired by those behind it goes when it is restored too, and the list begins anew when all of it has gone', () => {
+test('removes expired keys when keys are restored, and starts over when none is left', () => {
   const { keys, use, restore } = keysInUse();
   times(4, (index) => restore(`k${index}`, index));
   assert.equal(keys.size, 4);
@@ -130,18 +130,18 @@ test('what has expired by those behind it goes when it is restored too, and the 
   }
 });
 
-test('a key of a clock that went wrong by a year keeps none behind it for ever', () => {
+test('removes later keys although the time of an earlier key is a year ahead', () => {
   const { keys, use, restore } = keysInUse();
   use('wrong', 365 * dayMs);
   times(90, (index) => {
     use(`${index}`, Math.floor(index / 10) * dayMs);
-    assert.ok(keys.size <= 20, `${keys.size} behind ${index}`);
+    assert.ok(keys.size <= 20, `${keys.size} after ${index}`);
   });
   restore('restored', 365 * dayMs);
   assert.ok(keys.size <= 20);
 });
 
-test('a key that is used anew does not go with its old use', () => {
+test('keeps a key that is used again after its first use has expired', () => {
   const { begin, use } = keysInUse();
   times(6, (index) => use(`k${index}`));
   use('k5', dayMs, 2);
@@ -150,14 +150,14 @@ test('a key that is used anew does not go with its old use', () => {
 });
 
 const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
-/** More turns than a commit lets pass at most before the next begins. */
+/** Waits for more ticks than the next commit waits. */
 const nextCommit = async (): Promise<void> => {
-  for (let turns = 0; turns < 8; turns++) await tick();
+  for (let ticks = 0; ticks < 8; ticks++) await tick();
 };
 
 /**
- * A group commit of texts whose commits end when they are told to; `batches` shows what was
- * committed, `abandoned` what never will be.
+ * Returns a group commit of texts whose commits end by `end`. `batches` has what was committed,
+ * `abandoned` what never will be.
  */
 function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   const batches: (readonly string[])[] = [];
@@ -175,9 +175,9 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
     ...options,
   });
   const addAll = (...items: readonly string[]) => items.map(group.add);
-  /** Expects that adding is refused, because too much waits, a commit hangs, or it is closed. */
+  /** Expects that the group refuses an item. */
   const refused = (item: string) => assert.rejects(group.add(item), unavailable);
-  /** Ends the oldest commit once it has begun. */
+  /** Ends the oldest commit after it has begun. */
   const end = async (): Promise<void> => {
     await nextCommit();
     ends.shift()?.();
@@ -185,7 +185,7 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   return { group, batches, abandoned, addAll, refused, end };
 }
 
-test('an item that cannot be counted is refused alone, by a promise, and is abandoned', async () => {
+test('rejects and abandons only an item whose size cannot be computed', async () => {
   const { batches, abandoned, addAll, end } = scene({
     bytesOf: (item) => {
       if (item === 'bad') throw new TypeError('bad');
@@ -200,7 +200,7 @@ test('an item that cannot be counted is refused alone, by a promise, and is aban
   assert.deepEqual([batches, abandoned], [[['good']], ['bad', 'bad']]);
 });
 
-test('what one turn adds goes together; whoever is answered and asks again in the next turns travels along with those who came meanwhile, and each gets its own result', async () => {
+test('commits the items of several ticks together and returns each its own result', async () => {
   const { group, batches, addAll, end } = scene();
   const first = addAll('a', 'b');
   await tick();
@@ -219,9 +219,9 @@ test('what one turn adds goes together; whoever is answered and asks again in th
   assert.deepEqual(await Promise.all(others), ['C', 'D', 'E', 'F']);
 });
 
-test('more in each turn holds no commit up for longer than five turns, and where nobody comes it begins behind two', async () => {
-  for (const [each, turns] of [
-    // Of which the first is the test's own.
+test('begins the next commit after two ticks, or after five while items arrive', async () => {
+  for (const [each, ticks] of [
+    // The first tick is the test's own.
     ['more', 6],
     ['', 3],
   ] as const) {
@@ -237,22 +237,22 @@ test('more in each turn holds no commit up for longer than five turns, and where
       if (each !== '') all.push(group.add(each));
       await tick();
     }
-    assert.equal(passed, turns);
+    assert.equal(passed, ticks);
     await end();
     await end();
     await Promise.all(all);
   }
 });
 
-test('a commit that fails fails its own batch only, and one that answers too little is an error, not silence', async () => {
-  const answers = [() => assert.fail('no'), () => [], (items: readonly string[]) => items];
-  const { group } = scene({ commit: async (items) => answers.shift()?.(items) ?? [] });
+test('fails only the batch of a failed commit, and rejects a commit with too few results', async () => {
+  const results = [() => assert.fail('no'), () => [], (items: readonly string[]) => items];
+  const { group } = scene({ commit: async (items) => results.shift()?.(items) ?? [] });
   await assert.rejects(group.add('a'), /no/);
   await assert.rejects(group.add('a'), TypeError);
   assert.equal(await group.add('b'), 'b');
 });
 
-test('C48 beyond 4,096 items, 16 MiB or 2 s of age an add is refused at once', async (t) => {
+test('C48 refuses an insert beyond 4,096 waiting items, 16 MiB or 2 s', async (t) => {
   let now = 0;
   t.mock.method(performance, 'now', () => now);
   const { group, refused, end } = scene({ bytesOf: Number });
@@ -274,12 +274,12 @@ test('C48 beyond 4,096 items, 16 MiB or 2 s of age an add is refused at once', a
   assert.equal((await Promise.all(kept)).length, 4_099);
 });
 
-test('an item over the bound of bytes is let in where nothing waits', async () => {
+test('accepts an item of more than 16 MiB if no other item waits', async () => {
   const { group } = scene({ commit: async (items) => items, bytesOf: () => 2 ** 24 + 1 });
   assert.equal(await group.add('long'), 'long');
 });
 
-test('a commit that hangs is answered for in time, and when it ends all is well again; what will never be committed is told once each', async (t) => {
+test('refuses items after 8 s of a hung commit, and recovers once it ends', async (t) => {
   const timeouts = mockTimeouts(t);
   const { group, batches, abandoned, refused, end } = scene({
     bytesOf: (item) => (item === 'too much' ? 2 ** 24 : 1),
@@ -308,7 +308,7 @@ test('a commit that hangs is answered for in time, and when it ends all is well 
   assert.equal(abandoned.at(-1), 'late');
 });
 
-test('close waits for what was accepted, also where a commit hangs, and refuses the rest', async (t) => {
+test('waits on close for accepted items, also if a commit hangs, and refuses new ones', async (t) => {
   const timeouts = mockTimeouts(t);
   const { group, refused, end } = scene();
   const kept = group.add('a');

@@ -1,4 +1,4 @@
-// Where a storage file may be, what it is made as, and copies of it (F7 to F9).
+// Tests the path, the mode and copies of a storage file (F7 to F9).
 import assert from 'node:assert/strict';
 import { chmodSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -8,7 +8,7 @@ import { nodeDisk, lineChunks, withFile, type Disk } from '../../dist/journal/in
 import { fileWith, newPath, sizeOf, unusable, using } from './scene.js';
 import { diskWith, systemError } from '../support/disk.js';
 
-test('F7 what cannot be a data file is refused in one line, and no descriptor stays open', async () => {
+test('F7 refuses a path that cannot be a storage file, with a message of one line', async () => {
   const folder = dirname(fileWith(''));
   writeFileSync(join(folder, 'file'), '');
   const failing = (code: string) => diskWith({ open: () => Promise.reject(systemError(code)) });
@@ -27,17 +27,17 @@ test('F7 what cannot be a data file is refused in one line, and no descriptor st
   }
 });
 
-test('F7 a file that a server has begun since it was found empty is a regular one', async () => {
+test('F7 reads a file that another server has begun since it was found empty', async () => {
   const path = fileWith('{"id":1,"na');
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   await withFile(nodeDisk, path, constants.O_RDONLY, async (descriptor) => {
     const facts = { ...(await nodeDisk.factsOf(descriptor)), size: 0, isFile: () => true };
-    for await (const { bytes } of lineChunks(nodeDisk, descriptor, facts)) pieces.push(bytes);
+    for await (const { bytes } of lineChunks(nodeDisk, descriptor, facts)) chunks.push(bytes);
   });
-  assert.deepEqual(pieces, []);
+  assert.deepEqual(chunks, []);
 });
 
-test('a clock that answers no time is a TypeError that names it, before a file is made', async () => {
+test('throws a TypeError for a wrong clock before it creates a file', async () => {
   const path = newPath();
   for (const now of [NaN, Infinity, -1, Date.UTC(10_000, 0)])
     await assert.rejects(fileStorage(path, { clock: () => now }), {
@@ -47,11 +47,11 @@ test('a clock that answers no time is a TypeError that names it, before a file i
   assert.ok(!existsSync(dirname(path)));
 });
 
-test('F7 a folder without the right to write is refused', async () => {
+test('F7 refuses a folder without write permission', async () => {
   const folder = dirname(fileWith(''));
   chmodSync(dirname(folder), 0o711);
   chmodSync(folder, 0o555);
-  // Root may write anywhere, so for this moment it is nobody.
+  // Root may write anywhere, so that the test becomes the user nobody for a moment.
   const isRoot = process.geteuid?.() === 0;
   if (isRoot) process.seteuid?.(65534);
   try {
@@ -61,12 +61,12 @@ test('F7 a folder without the right to write is refused', async () => {
     });
   } finally {
     if (isRoot) process.seteuid?.(0);
-    // Only root can remove what is in a folder without the right to write.
+    // Otherwise only root could remove the folder's content.
     chmodSync(folder, 0o755);
   }
 });
 
-test('F8 a new file has mode 600 in a folder of mode 700, and both names are synced before it is open', async () => {
+test('F8 creates a file of mode 600 in a folder of mode 700 and syncs both names', async () => {
   const path = join(dirname(newPath()), 'deep', 'er', 'pets.jsonl');
   const folders = new Map<number, string>();
   const synced: string[] = [];
@@ -92,13 +92,13 @@ test('F8 a new file has mode 600 in a folder of mode 700, and both names are syn
   await using(path, async () => assert.deepEqual(synced, [dirname(path)]), { disk });
 });
 
-test('F9 a copy made at any moment starts, with everything that was acknowledged before it', async () => {
+test('F9 starts on a copy made at any moment, with all pets acknowledged before', async () => {
   const path = newPath();
   await using(path, async (storage) => {
     let acknowledged = 0;
     const inserting = Promise.all(
       Array.from({ length: 200 }, async (_, index) => {
-        for (let turn = 0; turn < index % 20; turn++) await new Promise(setImmediate);
+        for (let tick = 0; tick < index % 20; tick++) await new Promise(setImmediate);
         await storage.insert({ name: 'x'.repeat(index * 10), categoryId: 1n });
         acknowledged++;
       }),

@@ -1,4 +1,4 @@
-// The storage that lasts, as a whole.
+// Tests the file storage as a whole.
 import assert from 'node:assert/strict';
 import { appendFileSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -31,18 +31,18 @@ describe('fileStorage keeps', () => {
   testRecords({ open });
 });
 
-test('a draft that its owner changes while it waits is kept as it was given, and the file stays sound', async () => {
+test('stores a draft as it was given, although its owner changes it meanwhile', async () => {
   const path = newPath();
   await using(path, async (storage) => {
     const changed = { ...rex };
     const adding = storage.insert(changed);
     Object.assign(changed, { name: 1, categoryId: 2n ** 70n, status: 'x"' });
     assert.deepEqual(await adding, { id: 1n, ...rex });
-    let asked = 0;
-    const twoFaced = Object.defineProperty({ ...rex }, 'status', {
-      get: () => (asked++ === 0 ? 'sold' : 'x"'),
+    let reads = 0;
+    const changing = Object.defineProperty({ ...rex }, 'status', {
+      get: () => (reads++ === 0 ? 'sold' : 'x"'),
     });
-    assert.deepEqual(await storage.insert(twoFaced), { id: 2n, ...rex, status: 'sold' });
+    assert.deepEqual(await storage.insert(changing), { id: 2n, ...rex, status: 'sold' });
   });
   await using(path, async (storage) => {
     assert.equal(storage.durable, true);
@@ -50,13 +50,13 @@ test('a draft that its owner changes while it waits is kept as it was given, and
   });
 });
 
-test('onCommit tells of each batch that lasts; a watcher that throws is logged and harms nobody', async () => {
+test('calls onCommit watchers after each durable batch, and logs a watcher that throws', async () => {
   const since = performance.now();
   const logged: unknown[] = [];
   const storage = await fileStorage(newPath(), { log: (...line) => logged.push(line) });
   const commits: Commit[] = [];
   storage.onCommit?.(() => {
-    throw new Error('not my day');
+    throw new Error('watcher failed');
   });
   storage.onCommit?.((commit) => commits.push(commit));
   await Promise.all([storage.insert(rex), storage.insert(rex)]);
@@ -68,13 +68,13 @@ test('onCommit tells of each batch that lasts; a watcher that throws is logged a
   for (const { syncMilliseconds } of commits)
     assert.ok(syncMilliseconds > 0 && syncMilliseconds < performance.now() - since);
   assert.equal(logged.length, 2);
-  assert.match(JSON.stringify(logged), /not my day/);
+  assert.match(JSON.stringify(logged), /watcher failed/);
   await storage.close();
   await expectRefused(storage);
   assert.equal(commits.length, 2);
 });
 
-test('checkFile says what a file holds, also while a server has it', async () => {
+test('reports the content of a file by checkFile, also while a storage has opened it', async () => {
   const path = fileWith(`${batches(2, 3)}{"id":9,"name":"","categoryId":1}\n{"torn`);
   const torn = await checkFile(path);
   const committedBytes = batches(2, 3).length;
@@ -104,7 +104,7 @@ test('checkFile says what a file holds, also while a server has it', async () =>
   await assert.rejects(checkFile(`${path}.none`), unusable);
 });
 
-test('records beside the animals have a file of the same form, and outlast a restart; ids go on', async () => {
+test('keeps records of plugins in a file beside the pets, through a restart', async () => {
   const path = newPath();
   await using(path, async (storage) => {
     const kept = notesIn(storage);
@@ -113,8 +113,7 @@ test('records beside the animals have a file of the same form, and outlast a res
   const lines = '{"id":1,"text":"a"}\n{"id":2,"text":"b"}\n';
   assert.deepEqual(readFileSync(`${path}.notes`), committed([lines]));
   assert.equal(statSync(`${path}.notes`).mode & 0o777, 0o600);
-  // As a person may leave it: white space, another order, members that nobody asked for, no commit,
-  // no newline.
+  // As a person may write it: white space, another order, another member, no commit, no newline.
   appendFileSync(`${path}.notes`, '{ "more": 1, "text": "\\u0063", "id": 5 }');
   await using(path, async (storage) => {
     const kept = notesIn(storage);
@@ -125,7 +124,7 @@ test('records beside the animals have a file of the same form, and outlast a res
   });
 });
 
-test('the names of records beside a file are told in their order, however far their first line is', async () => {
+test('lists the names of records beside a file, although blank lines precede the first line', async () => {
   const path = fileWith('');
   const names = ['a', 'notes', 'b', 'orders', 'c'];
   for (const name of names)
@@ -133,7 +132,7 @@ test('the names of records beside a file are told in their order, however far th
   assert.deepEqual(await fileRecordNames(path), names.sort());
 });
 
-test('records: a torn tail is set aside, damage is refused with file, line and byte, and the animals stay', async () => {
+test('cuts a torn tail off a records file, and refuses a damaged one without the pets', async () => {
   const path = newPath();
   const note = (text: string) =>
     using(path, async (storage) => (await notesIn(storage).insert(text)).id);
@@ -159,7 +158,7 @@ test('records: a torn tail is set aside, damage is refused with file, line and b
   assert.equal(readFileSync(`${path}.notes`, 'utf8'), sound.replace('"a"', '"x"'));
 });
 
-test('records under a name that is refused, or taken, leave the storage ready', async () => {
+test('stays ready if the name of records is refused or taken', async () => {
   await using(newPath(), async (storage) => {
     for (const name of ['Bad Name', 'notes', 'notes'])
       await storage.records?.(name, notes).opened.catch(() => undefined);
@@ -167,7 +166,7 @@ test('records under a name that is refused, or taken, leave the storage ready', 
   });
 });
 
-test('records: what another program does to their file ends readiness and adding there, not adding animals', async () => {
+test('F6 refuses records, but not pets, once another program has changed the records file', async () => {
   const path = newPath();
   const storage = await fileStorage(path);
   const kept = notesIn(storage);
@@ -187,7 +186,7 @@ const drafts = Array.from({ length: 400 }, (_, index) => ({
   categoryId: 1n,
 }));
 
-/** A file with two imported batches of 400 animals, and where the first ends. */
+/** Makes a file with two imported batches of 400 pets; `end` is the offset after the first. */
 async function imported(): Promise<{
   readonly path: string;
   readonly bytes: Buffer;
@@ -203,7 +202,7 @@ async function imported(): Promise<{
   return { path, bytes: readFileSync(path), end };
 }
 
-/** Asserts how many animals a server would have, and that the import goes on behind those of it. */
+/** Expects that a storage has `size` pets, and that the import goes on at `place`. */
 async function assertReopened(path: string, size: number, place: number, what?: string) {
   assert.equal(await sizeOf(path), size, what);
   const target = await fileImport(path, source);
@@ -212,7 +211,7 @@ async function assertReopened(path: string, size: number, place: number, what?: 
 }
 
 describe('an import into a file', () => {
-  test('F11 it is as a server left it: same lines, sound, and another source has a place of its own', async () => {
+  test('F11 writes the lines that a server writes, and keeps a place for each source', async () => {
     const { path, bytes } = await imported();
     assert.match(
       bytes.toString(),
@@ -228,7 +227,7 @@ describe('an import into a file', () => {
     await assertReopened(path, 801, 800);
   });
 
-  test('F12 cut at any byte, each batch is there whole or not at all, and the place says which', async () => {
+  test('F12 keeps each batch whole or not at all, wherever the file is cut', async () => {
     const { path, bytes, end } = await imported();
     const aroundEnd = [-61, -1, 0, 1, 30, 9_000].map((offset) => end + offset);
     const atLast = [-60, -1, 0].map((offset) => bytes.length + offset);
@@ -238,10 +237,10 @@ describe('an import into a file', () => {
       const whole = cut >= bytes.length - 1 ? 800 : cut >= end - 1 ? 400 : 0;
       await assertReopened(path, whole, whole, `cut at ${cut}`);
     }
-    assert.ok(readdirSync(dirname(path)).length > 10, 'what was cut off is kept aside');
+    assert.ok(readdirSync(dirname(path)).length > 10, 'torn tails are kept');
   });
 
-  test('F12 a block that was never written takes all of its batch along', async () => {
+  test('F12 drops a whole batch if one of its blocks was not written', async () => {
     const { path, bytes, end } = await imported();
     const first = Math.ceil(end / 4_096) * 4_096;
     for (const from of [first, first + 8_192]) {
@@ -250,9 +249,9 @@ describe('an import into a file', () => {
     }
   });
 
-  test('F3 damage in an imported batch is damage: nothing of a batch that was acknowledged is cut off', async () => {
+  test('F3 refuses a damaged imported batch, and cuts nothing off', async () => {
     const { path, bytes, end } = await imported();
-    /** The file with other bytes in the place of as many. */
+    /** Returns the file with `text` written at an offset. */
     const other = (at: number, text: string) => {
       const changed = Buffer.from(bytes);
       changed.write(text, at);

@@ -1,4 +1,4 @@
-// How much memory an animal and an idempotency key take, as the README promises it.
+// Tests the memory that a pet and an idempotency key take, which the documents promise.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,12 +9,12 @@ import { writeCatalogue } from '../bench/catalogue.js';
 const started = 200_000;
 const added = 50_000;
 
-/** Prints the bytes that are kept for each animal of a file, each that is added, and each key. */
+/** A script that prints the bytes in memory for each pet of a file, each new pet, and each key. */
 const script = `
 import { hash } from 'node:crypto';
 import { fileStorage } from ${JSON.stringify(join(root, 'dist/index.js'))};
 
-// One collection of Node 24 leaves garbage that the next ones find, up to 150 bytes a key.
+// Collects three times, because Node 24 leaves up to 150 bytes a key after one collection.
 const used = () => {
   for (let count = 0; count < 3; count++) gc();
   const { heapUsed, external } = process.memoryUsage();
@@ -55,6 +55,6 @@ test('an animal and an idempotency key take at most as much memory as the README
   for (const bytes of [atStart, behind])
     assert.ok(bytes - text.length < Number(animalBytes), `${stdout}: ${animalBytes}`);
   assert.ok(key < Number(keyBytes), `${stdout}: ${keyBytes}`);
-  // The bounds are not far away either.
+  // The promise is not more than twice the measured value.
   assert.ok(atStart - text.length > Number(animalBytes) / 2 && key > Number(keyBytes) / 2, stdout);
 });

@@ -26,16 +26,16 @@ import {
 
 const writer = join(import.meta.dirname, `writer${extension}`);
 
-/** Expects that a file is refused, because a process has it. */
+/** Expects that a file is refused, because this process has its lock. */
 const expectInUse = (path: string, pid: number) =>
   assert.rejects(fileStorage(path), {
     ...inUse,
     message: new RegExp(`in use by process ${pid}\\b`),
   });
 
-test('F4 of several starters exactly one gets the file, also while it is stopped; kill -9 frees the file', async () => {
+test('F4 gives the file to one of several processes, until kill -9 ends that process', async () => {
   const path = newPath();
-  // Another file, whose owner is an older process.
+  // Another locked file, whose owner must not be named.
   const other = await fileStorage(newPath());
   const args = [...extensionArgs, writer, path];
   const starters = Array.from(
@@ -54,7 +54,7 @@ test('F4 of several starters exactly one gets the file, also while it is stopped
   await other.close();
 });
 
-test('F4 a file has one owner within a process too, until it is closed: a hard link and a symlink are the file itself', async () => {
+test('F4 refuses a second storage in one process, also through a hard link or a symlink', async () => {
   const path = fileWith('');
   linkSync(path, `${path}.hard`);
   symlinkSync(path, `${path}.soft`);
@@ -69,7 +69,7 @@ test('F4 a file has one owner within a process too, until it is closed: a hard l
   assert.deepEqual([verdict, animals], ['sound', 3]);
 });
 
-test('F4 a Linux without the program flock is refused in one line that says how to get it, whatever the name of the file', async () => {
+test('F4 refuses to lock without the program flock, and names the package to install', async () => {
   const path = fileWith('');
   linkSync(path, `${path}.hard`);
   for (const name of [path, `${path}.hard`]) {
@@ -83,12 +83,12 @@ test('F4 a Linux without the program flock is refused in one line that says how 
   assert.deepEqual(
     readdirSync(dirname(path)).sort(),
     ['pets.jsonl', 'pets.jsonl.hard'],
-    'no lock file of any kind',
+    'creates no lock file',
   );
 });
 
-test('F4 as a process it ends with 3 then', {
-  skip: process.platform === 'linux' ? false : 'another system has no need of flock',
+test('F4 exits with 3 without the program flock', {
+  skip: process.platform === 'linux' ? false : 'only Linux uses flock',
 }, async (t) => {
   const args = ['--port', '0', '--storage', `file:${newPath()}`];
   const env = { PATH: '/nowhere', PETSTORE_API_KEYS: 'key' };
@@ -99,7 +99,7 @@ test('F4 as a process it ends with 3 then', {
   );
 });
 
-test('F4 a flock that fails, or cannot be run now, locks nothing: the start is refused, and says why', async () => {
+test('F4 refuses a file if flock fails or cannot be run, and gives the reason', async () => {
   const path = fileWith('');
   const descriptor = openSync(path, 'r+');
   const failing = `${path}.flock`;
@@ -118,7 +118,7 @@ test('F4 a flock that fails, or cannot be run now, locks nothing: the start is r
   closeSync(descriptor);
 });
 
-test('macOS, the BSDs and Windows lock a file as they open it', async () => {
+test('locks a file when it is opened on macOS, the BSDs and Windows', async () => {
   for (const platform of ['darwin', 'freebsd', 'openbsd', 'netbsd'] as const)
     assert.equal(lockingOn(platform).lockFlags, 0x20 | constants.O_NONBLOCK);
   assert.equal(lockingOn('win32').lockFlags, 0x1000_0000);
@@ -128,7 +128,7 @@ test('macOS, the BSDs and Windows lock a file as they open it', async () => {
   assert.equal(isHeldElsewhere(systemError('EACCES')), false);
 });
 
-test('F4 a file that opening finds locked is in use', async () => {
+test('F4 refuses a file as in use if opening it reports a lock', async () => {
   const disk = { ...nodeDisk, open: () => Promise.reject(systemError('EAGAIN')) };
   await assert.rejects(fileStorage(newPath(), { disk }), inUse);
 });

@@ -1,4 +1,4 @@
-// The storage in memory, and one that somebody else wrote.
+// Tests the storage in memory, and storages of other authors.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import '../support/built.js';
@@ -7,15 +7,16 @@ import { toPetStorage, jsonStoreOf } from '../../dist/engine/index.js';
 import { createPetstore, type Pet, type PetStorage } from '../../dist/index.js';
 import { memoryStorage } from '../../dist/memory/index.js';
 
-describe('memoryStorage keeps', () => {
+describe('memoryStorage', () => {
   testStorage({ open: memoryStorage });
   testInsertOnce({ open: memoryStorage });
   testRecords({ open: memoryStorage });
 });
 
-test('memoryStorage is not durable', () => assert.equal(memoryStorage().durable, false));
+test('reports that memoryStorage is not durable', () =>
+  assert.equal(memoryStorage().durable, false));
 
-test('a list of animals goes on where a page of texts ends before its limit', async () => {
+test('lists pets up to the limit although a page of texts ends earlier', async () => {
   const storage = memoryStorage();
   for (let categoryId = 1n; categoryId <= 5n; categoryId++)
     await storage.insert({ name: 'Rex', categoryId });
@@ -40,12 +41,12 @@ test('a list of animals goes on where a page of texts ends before its limit', as
 const rex = { name: 'Rex', categoryId: 5n } as const;
 
 /**
- * A storage each of whose methods answers this. One that somebody else wrote, in animals alone, may
- * answer anything: what is no animal must never become JSON.
+ * Returns a storage whose methods all resolve to one value, which need not be a pet. A value that
+ * is not a pet must never become JSON.
  */
-function answering(answer: unknown): PetStorage {
-  // Without types, as who writes JavaScript has none.
-  const pet = answer as Pet;
+function resolvingTo(value: unknown): PetStorage {
+  // A cast, because an author who writes JavaScript has no types.
+  const pet = value as Pet;
   return {
     durable: false,
     insert: async () => pet,
@@ -56,28 +57,28 @@ function answering(answer: unknown): PetStorage {
   };
 }
 
-test('a status of null counts as absent (C19)', async () => {
-  const texts = jsonStoreOf(answering({ id: 1n, ...rex, status: null }));
+test('C19 treats a status of null as absent', async () => {
+  const texts = jsonStoreOf(resolvingTo({ id: 1n, ...rex, status: null }));
   const json = '{"id":1,"name":"Rex","categoryId":5}';
   assert.deepEqual(await texts.insert(rex), { id: 1n, json });
   assert.equal(await texts.get(1n), json);
   assert.deepEqual(await texts.list({ limit: 5 }), { texts: [json] });
 });
 
-test('an animal of null counts as absent', async () => {
-  assert.equal(await jsonStoreOf(answering(null)).get(1n), undefined);
+test('treats a pet of null as absent', async () => {
+  assert.equal(await jsonStoreOf(resolvingTo(null)).get(1n), undefined);
 });
 
-const noAnimals: readonly (readonly [rule: RegExp, ...answers: readonly unknown[]])[] = [
+const invalidPets: readonly (readonly [rule: RegExp, ...values: readonly unknown[]])[] = [
   [/id/, rex, ...[null, 1, '1', 0n, 2n ** 63n].map((id) => ({ id, ...rex })), 'Rex', []],
   [/categoryId/, { id: 1n, name: 'Rex' }, { id: 1n, name: 'Rex', categoryId: 5 }],
   [/name/, { id: 1n, name: null, categoryId: 5n }],
   [/status/, { id: 1n, ...rex, status: 'lost' }, { id: 1n, ...rex, status: 0 }],
 ];
 
-test('what is no animal is a TypeError that says its rule', async () => {
-  for (const { rule, texts } of noAnimals.flatMap(([rule, ...answers]) =>
-    answers.map((answer) => ({ rule, texts: jsonStoreOf(answering(answer)) })),
+test('throws a TypeError with the rule if a storage returns an invalid pet', async () => {
+  for (const { rule, texts } of invalidPets.flatMap(([rule, ...values]) =>
+    values.map((value) => ({ rule, texts: jsonStoreOf(resolvingTo(value)) })),
   )) {
     const once = { key: 'a'.repeat(64), body: 'b'.repeat(64), at: 0 };
     for (const use of [
@@ -89,18 +90,18 @@ test('what is no animal is a TypeError that says its rule', async () => {
       await assert.rejects(use, { name: 'TypeError', message: rule });
     }
   }
-  for (const answer of [undefined, null])
-    await assert.rejects(async () => jsonStoreOf(answering(answer)).insert(rex), TypeError);
+  for (const value of [undefined, null])
+    await assert.rejects(async () => jsonStoreOf(resolvingTo(value)).insert(rex), TypeError);
 });
 
-test('a list that is none is a TypeError too', async () => {
-  const texts = jsonStoreOf({ ...answering(null), list: async () => ({}) as Pet[] });
+test('throws a TypeError if a storage returns a list that is not an array', async () => {
+  const texts = jsonStoreOf({ ...resolvingTo(null), list: async () => ({}) as Pet[] });
   await assert.rejects(async () => texts.list({ limit: 5 }), TypeError);
 });
 
-test('C49 over HTTP that is a 500, and the log says which rule it breaks', async () => {
+test('C49 responds 500 to an invalid pet of a storage, and logs the rule', async () => {
   const logged: unknown[] = [];
-  const storage = answering({ id: null, ...rex });
+  const storage = resolvingTo({ id: null, ...rex });
   const petstore = createPetstore({ keys: ['key'], storage, log: (...line) => logged.push(line) });
   for (const path of ['/v1/pets/1', '/v1/pets']) {
     const request = new Request(`http://localhost${path}`, {

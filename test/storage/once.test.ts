@@ -1,7 +1,4 @@
-/**
- * Idempotency keys in a file: the record before its animal, through restarts, faults of the disk,
- * torn tails and damage.
- */
+/** Tests idempotency keys in a file: restarts, faults of the disk, torn tails and damage. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
@@ -36,7 +33,7 @@ import { diskWith, systemError } from '../support/disk.js';
 import { mockTimeouts } from '../support/timers.js';
 import type { PetStorage } from '../../dist/index.js';
 
-test('the record stands directly before its animal, in the same batch', async () => {
+test('writes an idempotency record directly before its pet, in the same batch', async () => {
   const path = newPath();
   await using(path, (storage) =>
     Promise.all([
@@ -45,13 +42,13 @@ test('the record stands directly before its animal, in the same batch', async ()
       insertOnce(storage, tom, onceOf('b', 'other', 0)),
     ]),
   );
-  const animal = (id: number) => `{"id":${id},"name":"Tom","categoryId":7}\n`;
+  const line = (id: number) => `{"id":${id},"name":"Tom","categoryId":7}\n`;
   const records = [onceOf('a', 'Tom'), onceOf('b', 'other', 0)].map(recordLine);
-  const lines = [animal(1), records[0], animal(2), records[1], animal(3)].join('');
+  const lines = [line(1), records[0], line(2), records[1], line(3)].join('');
   assert.deepEqual(readFileSync(path), committed([lines]));
 });
 
-test('a repeat behind a restart has the first animal for 24 hours by the keys alone, whatever the clock of the start, and the file is not written to', async () => {
+test('returns the first pet of a key for 24 hours, also after a restart with another clock', async () => {
   const path = newPath();
   await using(path, async (storage) => {
     await addOnce(storage, 'a');
@@ -70,7 +67,7 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
     );
   }
   assert.deepEqual(readFileSync(path), before);
-  // Of two records of a key the later counts.
+  // If a key has two records, the later record counts.
   for (let start = 0; start < 2; start++)
     await using(path, async (storage) => {
       await expectAddedOnce(storage, 3n, 'a', rex, usedAt + dayMs);
@@ -79,7 +76,7 @@ test('a repeat behind a restart has the first animal for 24 hours by the keys al
     });
 });
 
-test('a person may have written the animal behind a record anew', async () => {
+test('reads an idempotency record before a pet that a person has edited', async () => {
   const path = fileWith(
     `${recordLine(onceOf('a'))}{ "name": "T\\u006fm", "id": 7, "categoryId": 7.0 }`,
   );
@@ -91,22 +88,22 @@ test('a person may have written the animal behind a record anew', async () => {
   assert.equal((await checkFile(path)).idempotencyKeys, 1);
 });
 
-test('F3 under a sound commit a record counts only in exactly our text and directly before an animal', async () => {
+test('F3 refuses an idempotency record in another form or not directly before a pet', async () => {
   const record = recordLine(onceOf('a'));
   const emptyCommit = String(committed([record])).slice(record.length);
   const first = petLine(1);
   const upper = (digits: string): string => digits.toUpperCase();
   const alone = /line 2, byte \d+: an invalid line after/;
   const cases: readonly (readonly [what: string, text: string, message?: RegExp])[] = [
-    ['no animal', first + record, /line 3, byte \d+: an invalid line after an idempotency record/],
+    ['at the end', first + record, /line 3, byte \d+: an invalid line after an idempotency record/],
     ['alone', record, alone],
     ['an empty line between', `${record}\n${first}`, /line 2, byte \d+: no line after/],
     ['a second record', record + record + first, alone],
     ['a commit between', record + emptyCommit + first, alone],
     ['white space', record.replace(':', ': ') + first],
-    ['behind it a space', record.replace('\n', ' \n') + first],
-    ['large digits of the key alone', record.replace(/(?<="key":")\w+/, upper) + first],
-    ['large digits of the body alone', record.replace(/(?<="body":")\w+/, upper) + first],
+    ['a space after it', record.replace('\n', ' \n') + first],
+    ['uppercase digits of the key', record.replace(/(?<="key":")\w+/, upper) + first],
+    ['uppercase digits of the body', record.replace(/(?<="body":")\w+/, upper) + first],
     ['63 digits', record.replace(/"key":"./, '"key":"') + first],
     ['65 digits', record.replace('"key":"', '"key":"0') + first],
     ['another order', record.replace(/("key":"\w+"),("body":"\w+")/, '$2,$1') + first],
@@ -122,7 +119,7 @@ test('F3 under a sound commit a record counts only in exactly our text and direc
   }
 });
 
-test('check counts keys, and salvage keeps the records of sound animals alone', async () => {
+test('checks and salvages idempotency records, and drops records without a sound pet', async () => {
   const lines = ['a', '', 'b', 'c', '', 'd'].map(
     (key, index) => (key && recordLine(onceOf(key))) + petLine(index + 1, key),
   );
@@ -136,7 +133,7 @@ test('check counts keys, and salvage keeps the records of sound animals alone', 
     assert.equal((await checkFile(out)).verdict, 'sound');
     return [readFileSync(out, 'utf8'), leftOut.map(({ line }) => line)];
   };
-  assert.deepEqual(await saved(file), [file, []], 'a sound file is saved as it is');
+  assert.deepEqual(await saved(file), [file, []], 'saves a sound file unchanged');
   const [rest] = await saved(file.replace('"name":"c"', '"name":"x"'));
   assert.equal(rest, String(committed([one, three])));
   const alone = recordLine(onceOf('z'));
@@ -148,10 +145,10 @@ test('check counts keys, and salvage keeps the records of sound animals alone', 
     [String(committed([alone], Buffer.from(file))), [14]],
   ] as const)
     assert.deepEqual(await saved(text), [file, lines]);
-  const behind = petLine(2);
-  const [orphaned] = await saved(String(committed([lines[0] ?? '', alone, behind])));
-  const both = String(committed([lines[0] ?? '', behind]));
-  assert.equal(orphaned, both, 'no later animal gets the record');
+  const second = petLine(2);
+  const [orphaned] = await saved(String(committed([lines[0] ?? '', alone, second])));
+  const both = String(committed([lines[0] ?? '', second]));
+  assert.equal(orphaned, both, 'no later pet gets the record');
   const [uncommitted] = await saved(`${file}${alone}${petLine(7, 'z')}`);
   assert.equal((await checkFile(fileWith(uncommitted))).idempotencyKeys, 5);
 });
@@ -161,7 +158,7 @@ for (const [what, fault] of Object.entries<Partial<Disk>>({
   'a failed write': { write: () => Promise.reject(systemError('EIO')) },
   'a failed fdatasync': { datasync: () => Promise.reject(systemError('EIO')) },
 })) {
-  test(`behind ${what} the key is new, and keys from before have their animals all the while`, async () => {
+  test(`accepts a key again after ${what}, and keeps earlier keys`, async () => {
     const path = newPath();
     const disk = diskWith({});
     await using(
@@ -184,7 +181,7 @@ for (const [what, fault] of Object.entries<Partial<Disk>>({
   });
 }
 
-test('F10 of an add refused with its write begun the key knows more than its client: a retry behind the restart finds it', async () => {
+test('F10 returns the pet of a refused insert to a retry after the restart', async () => {
   const path = newPath();
   const disk = diskWith({});
   await using(
@@ -204,10 +201,7 @@ test('F10 of an add refused with its write begun the key knows more than its cli
   });
 });
 
-/**
- * A storage whose disk hangs in the commit of key `a`, while key `b` waits; both have been answered
- * 503.
- */
+/** Opens a storage that hangs in the commit of key `a` while key `b` waits; both were refused. */
 async function hung(t: TestContext) {
   const path = newPath();
   const disk = diskWith({});
@@ -223,7 +217,7 @@ async function hung(t: TestContext) {
   timeouts.reset();
   const end = async (error?: Error): Promise<void> => {
     thaw(error);
-    // The commit ends some turns later, and then a new key is taken or the storage is broken.
+    // Some ticks later the commit ends. Then a new key is accepted, or the storage is broken.
     while (
       (await addOnce(storage, 'probe').catch(({ message }) => message)) ===
       'The disk does not respond.'
@@ -233,7 +227,7 @@ async function hung(t: TestContext) {
   return { path, storage, end };
 }
 
-test('a commit that hangs keeps its key under way though it was answered for, and what only waited leaves its key new', async (t) => {
+test('keeps a key in flight while its commit hangs, and accepts a key that only waited', async (t) => {
   const { storage, end } = await hung(t);
   for (const draft of [rex, tom]) await assert.rejects(addOnce(storage, 'a', draft), inFlight);
   await assert.rejects(addOnce(storage, 'b'), unavailable);
@@ -243,7 +237,7 @@ test('a commit that hangs keeps its key under way though it was answered for, an
   assert.equal(storage.size, 3);
 });
 
-test('a commit that hangs and then fails leaves its key new', async (t) => {
+test('accepts a key again after a commit that hung and then failed', async (t) => {
   const { path, storage, end } = await hung(t);
   await assert.rejects(addOnce(storage, 'a'), inFlight);
   await end(systemError('EIO'));
@@ -252,7 +246,7 @@ test('a commit that hangs and then fails leaves its key new', async (t) => {
   await using(path, async (again) => await expectAddedOnce(again, 1n, 'a'));
 });
 
-test('a storage that has no insertOnce says so, with and without texts; one that has it needs no texts', async () => {
+test('refuses idempotency keys for a storage without insertOnce', async () => {
   const { insert, insertOnce, get, list, texts, close } = await fileStorage(newPath());
   const bare: PetStorage = { durable: false, insert, get, list, close };
   const { insertOnce: _none, ...ofTexts } = texts ?? assert.fail();

@@ -1,28 +1,28 @@
-/** Uses of idempotency keys for tests of what is no part of the suite of every storage. */
+/** Uses of idempotency keys, for tests. */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import type { IdempotencyKeyUse, Pet, PetDraft, PetStorage } from '../../dist/index.js';
-import { rex } from './animals.js';
+import { rex } from './pets.js';
 
 export const dayMs = 86_400_000;
-/** When a key is used, unless a test says otherwise. */
+/** The default time of a key's use, in milliseconds since the epoch. */
 export const usedAt = 1_795_132_800_000;
 
-/** A key and a body by short names, at a time. */
+/** Returns the use of a key with a body, both by short names. */
 export function onceOf(key: string, body: string = rex.name, at = usedAt): IdempotencyKeyUse {
   return { key: hash('sha256', key), body: hash('sha256', body), at };
 }
 
-/** The storage's own `insertOnce`, which it must have. */
+/** Calls the storage's `insertOnce`, which must exist. */
 export function insertOnce(
   storage: PetStorage,
   draft: PetDraft,
   once: IdempotencyKeyUse,
 ): Promise<Pet> {
-  return storage.insertOnce?.(draft, once) ?? assert.fail('it has no insertOnce');
+  return storage.insertOnce?.(draft, once) ?? assert.fail('the storage has no insertOnce');
 }
 
-/** Adds an animal with a key; an animal of another name is another body. Answers the id. */
+/** Inserts a pet with a key and returns its id. The name identifies the body. */
 export async function addOnce(
   storage: PetStorage,
   key: string,
@@ -32,7 +32,7 @@ export async function addOnce(
   return (await insertOnce(storage, draft, onceOf(key, draft.name, at))).id;
 }
 
-/** Adds an animal with a key, and expects that it has this id. */
+/** Inserts a pet with a key and expects its id. */
 export async function expectAddedOnce(
   storage: PetStorage,
   id: bigint,

@@ -1,4 +1,4 @@
-/** Records for tests of what is no part of the suite of every storage. */
+/** Plugin records, for tests. */
 import assert from 'node:assert/strict';
 import {
   int64OfJsonNumber,
@@ -11,7 +11,7 @@ import {
   type Records,
 } from '../../dist/index.js';
 
-/** Notes: the simplest kind, a text each. */
+/** A kind of record with a text. */
 export const notes: RecordKind<string> = {
   json: (id, text) => toByteString(`{"id":${id},"text":${JSON.stringify(text)}}`),
   parse: (json) => {
@@ -19,11 +19,11 @@ export const notes: RecordKind<string> = {
     const [id, text] = value instanceof Map ? [value.get('id'), value.get('text')] : [];
     const number = id instanceof JsonNumber ? int64OfJsonNumber(id.text) : undefined;
     if (number === undefined || typeof text !== 'string')
-      throw new PetstoreError('invalid_body', 'This is no note.');
+      throw new PetstoreError('invalid_body', 'This is not a note.');
     return { id: number, draft: text };
   },
 };
 
-/** The notes of a storage, which must keep records. */
+/** Opens the notes of a storage, which must support records. */
 export const notesIn = (storage: PetStorage): Records<string> =>
-  storage.records?.('notes', notes) ?? assert.fail('it keeps no records');
+  storage.records?.('notes', notes) ?? assert.fail('the storage keeps no records');

@@ -16,11 +16,11 @@ import { keyedText, made, petText, startTexts } from '../torture/files.js';
 import { petStatuses, PetstoreError } from '../../dist/index.js';
 
 const isKeyed = (id: number) => id % 3 === 1;
-/** A file with a record before some of its animals; and one of several blocks of a disk. */
+/** A file in which some pets have an idempotency record, and a file of several disk blocks. */
 const small = made([1, 2, 1, 2], undefined, isKeyed);
 const large = made([3, 150, 2, 80], undefined, isKeyed);
 
-test('F2, F3 a file that is cut, whose bit is flipped, whose sectors or blocks are zeroed, or whose lines are taken out, doubled or swapped, is served exactly, refused, or has a torn tail set aside', async () => {
+test('F2, F3 serves a damaged file exactly, refuses it, or cuts a torn tail off', async () => {
   const bits = fc.sample(fc.nat({ max: small.bytes.length * 8 - 1 }), 300);
   for (const [whole, damages] of [
     [small, cuts(small.bytes)],
@@ -32,19 +32,19 @@ test('F2, F3 a file that is cut, whose bit is flipped, whose sectors or blocks a
     for (const { what, bytes } of damages) await startFrom(what, whole, bytes);
 });
 
-const piece = 2 ** 20;
+const chunkBytes = 2 ** 20;
 
-test('a file longer than one piece, with a record and a line longer than one, is replayed whole', async () => {
-  const nameOf = (id: number) => (id === 1 ? 'x'.repeat(3 * piece) : `pet ${id}`);
+test('replays a file of several chunks with a line longer than a chunk', async () => {
+  const nameOf = (id: number) => (id === 1 ? 'x'.repeat(3 * chunkBytes) : `pet ${id}`);
   const whole = made([3, 30_000], nameOf, isKeyed);
   assert.equal(await startFrom('a long file', whole, whole.bytes), 'exact');
 });
 
-test('a record stands for its animal wherever a piece of the file ends', async () => {
+test('matches an idempotency record with its pet wherever a chunk ends', async () => {
   const [head, middle, tail] = [keyedText(1, 'x'), petText(2, ''), keyedText(3, 'last')];
-  // From a record that ends a piece, byte by byte, to one that begins the next.
+  // From a record at the end of a chunk to a record at the start of the next, in steps of 3 bytes.
   for (let over = -4; over < tail.length + 5; over += 3) {
-    const filler = 'x'.repeat(piece - `${head}\n${middle}\n`.length - over);
+    const filler = 'x'.repeat(chunkBytes - `${head}\n${middle}\n`.length - over);
     const names = ['x', filler, 'last'];
     const whole = made(
       [3],
@@ -55,7 +55,7 @@ test('a record stands for its animal wherever a piece of the file ends', async (
   }
 });
 
-test('a disk that hands over any part of what is asked for makes no difference, not between a record and its animal either', async () => {
+test('replays a file whose disk returns short reads of any length', async () => {
   const whole = made([3, 1], (id) => `Ünï ${id}`, isKeyed);
   const path = fileWith(whole.bytes);
   const parts = fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1 });
@@ -70,7 +70,7 @@ test('a disk that hands over any part of what is asked for makes no difference, 
   );
 });
 
-/** What a reader makes of a line, or the message of its refusal. */
+/** Returns the result of a reader, or the message of its PetstoreError. */
 function outcomeOf(read: () => unknown): unknown {
   try {
     return read();
@@ -87,7 +87,7 @@ const viaLines = (line: string) =>
     return seen;
   });
 
-/** Expects that a line is read, or refused, as the reader of the contract does it. */
+/** Expects that the fast reader reads or refuses a line as the JSON parser does. */
 function expectSame(line: string): void {
   const viaParse = outcomeOf(() => {
     const { id, ...draft } = parsePet(asByteString(line));
@@ -112,7 +112,7 @@ const canonical = fc
     return { id, status, line };
   });
 
-test('a canonical line is read as the reader of the contract reads it, and served byte for byte', () => {
+test('reads a written line as the JSON parser does, and keeps its bytes', () => {
   fc.assert(
     fc.property(canonical, ({ id, line }) => {
       assert.deepEqual(viaLines(line), { id, json: line, indexed: filterOf(parsePet(line)) });
@@ -121,19 +121,19 @@ test('a canonical line is read as the reader of the contract reads it, and serve
   );
 });
 
-test('a number that JSON or our own text writes in another way is not taken as it stands', () => {
+test('reads numbers in another form as the JSON parser does', () => {
   const short = '0 -0 00 01 -01 - 7 -7 +7 1e2 1.0 -9223372036854775808 -9223372036854775809';
   const parts = ['', ...short.split(' '), ...[15, 19, 20].map((digits) => '9'.repeat(digits))];
   for (const id of parts)
     for (const categoryId of parts) expectSame(`{"id":${id},"name":"","categoryId":${categoryId}}`);
 });
 
-test('a member without a value is not taken as it stands', () => {
+test('reads members without a value as the JSON parser does', () => {
   for (const member of ['"status":', '"status":"', '"status":""', '"status":"sol"'])
     expectSame(`{"id":1,"name":"","categoryId":1,${member}}`);
 });
 
-test('a line changed in any way is read, or refused, as the reader of the contract does', () => {
+test('reads or refuses a changed line as the JSON parser does', () => {
   const edit = fc.record({
     where: fc.nat(),
     removed: fc.nat({ max: 3 }),
@@ -159,18 +159,18 @@ test('a line changed in any way is read, or refused, as the reader of the contra
   );
 });
 
-/** Lines of a key of hexadecimal digits alone, and files that are no torn write of ours. */
+/** Texts that are not the torn first write of a petstore, by what they are. */
 const record = recordLine(onceOf('a'));
 const line = petLine(1).trimEnd();
 const foreign: Readonly<Record<string, readonly string[]>> = {
-  'a file of something else, though nothing in it was ever committed': [
+  'a file of another program': [
     '# A shopping list',
     'milk\neggs\n',
     'SQLite format 3\0\0\0',
     '{"name":"Rex","categoryId":1}\n',
     readFileSync(new URL('../../data/animals.jsonl', import.meta.url), 'utf8'),
   ],
-  'one line of something else, whatever it begins with and ends in': [
+  'a line of another program': [
     '{}',
     '{"name":"my-app","version":"1.0.0"}',
     '\n\n{"name":"my-app"}',
@@ -184,8 +184,8 @@ const foreign: Readonly<Record<string, readonly string[]>> = {
     '\0\0\0RIFF',
     `${'\0'.repeat(4095)}x`,
   ],
-  // All that was acknowledged stands in its one line.
-  'a file whose newlines somebody took out or replaced': [
+  // Acknowledged pets are in the only line.
+  'a file whose newlines were removed or replaced': [
     ...[String(batches(1, 3, 2, 4)), record + String(batches(1, 3, 2, 4))],
     petLine(1, 'a \\"}{\\" b') + petLine(2),
   ].flatMap((file) =>
@@ -197,12 +197,12 @@ const foreign: Readonly<Record<string, readonly string[]>> = {
 };
 const nothing = made([]);
 for (const [what, files] of Object.entries(foreign))
-  test(`F3 ${what}, is refused and left alone`, async () => {
+  test(`F3 refuses ${what} and changes nothing`, async () => {
     for (const file of files)
       assert.equal(await startFrom(file, nothing, Buffer.from(file)), 'refused', file);
   });
 
-test('F2 what a first write of ours can leave is set aside: cut at any byte, or its first block still missing', async () => {
+test('F2 cuts off a torn first write, cut at any byte or without its first block', async () => {
   const first = petLine(1, 'a \\"}\\" b').trimEnd();
   const wholes = [record + first, String(batches(0)).trimEnd()];
   const gap = '\0'.repeat(4096);

@@ -16,25 +16,25 @@ import {
 } from './scene.js';
 
 const sound = String(batches(2, 3, 2));
-/** Salvages a file; answers what it says, and both files. */
+/** Salvages a file; returns the report and the paths of both files. */
 async function salvaged(content: string | Uint8Array) {
   const path = fileWith(content);
   const out = `${path}.saved`;
   return { path, out, ...(await salvageFile(path, out)) };
 }
 
-/** Numbers from one to another. */
+/** Returns the integers from `from` to `to`. */
 const range = (from: number, to: number): readonly number[] =>
   Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
-test('F3 salvage of a sound file is the same file', async () => {
+test('F3 salvages a sound file to an equal file', async () => {
   const { path: _path, out, ...said } = await salvaged(sound);
   assert.deepEqual(said, { animals: 7, missing: [], leftOut: [] });
   assert.equal(String(readFileSync(out)), sound);
   assert.equal(statSync(out).mode & 0o777, 0o600);
 });
 
-test('F3 salvage leaves out a batch whose checksum does not fit, says so, and touches nothing', async () => {
+test('F3 leaves out a batch whose checksum does not fit, and reports its lines', async () => {
   const damaged = sound.replace('pet 4', 'pet 9');
   const { path, out, animals, missing, leftOut } = await salvaged(damaged);
   assert.equal(animals, 4);
@@ -49,7 +49,7 @@ test('F3 salvage leaves out a batch whose checksum does not fit, says so, and to
   assert.deepEqual(await using(out, idsOf), [1, 2, 6, 7]);
 });
 
-test('F3 salvage finds sound batches behind lines that are gone, doubled or no animals', async () => {
+test('F3 salvages sound batches after lines that are missing, doubled or invalid', async () => {
   const [first = '', second = '', third = ''] = sound.split(/(?<=crc32":"\w{8}"\}\}\n)/);
   const changed = second.replace('"commit"', '"commiu"');
   const unfinished = petLine(6) + petLine(7).slice(0, 9);
@@ -57,9 +57,9 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
     [second + third, range(3, 7), 0],
     [first + first + second + third, range(1, 7), 2],
     [first + third + second, [1, 2, 6, 7], 3],
-    [`${first}no animal\n${second}${third}`, range(1, 7), 1],
+    [`${first}not a pet\n${second}${third}`, range(1, 7), 1],
     [first + changed + third, [1, 2, 6, 7], 4],
-    [`${sound}no animal\n${petLine(8)}`, range(1, 8), 1],
+    [`${sound}not a pet\n${petLine(8)}`, range(1, 8), 1],
     [first + second + unfinished, range(1, 6), 1],
     ['', [], 0],
   ];
@@ -70,18 +70,18 @@ test('F3 salvage finds sound batches behind lines that are gone, doubled or no a
   }
 });
 
-test('F3 salvage saves the batch after an idempotency record whose animal and commit are gone', async () => {
+test('F3 salvages the batch after an idempotency record without a pet and a commit', async () => {
   const [first = '', other = ''] = ['a', 'b'].map((key) => recordLine(onceOf(key)));
   const { animals, leftOut } = await salvaged(first + committed([other + petLine(2) + petLine(3)]));
   assert.deepEqual([animals, leftOut.map(({ line }) => line)], [2, [1]]);
 });
 
-test('F3 salvage names ids that were seen, though not soundly, behind the last that it saved', async () => {
+test('F3 reports ids after the last saved pet as missing if the file has them', async () => {
   const { missing } = await salvaged(sound.replace('pet 7', 'pet 9'));
   assert.deepEqual(missing, [{ from: 6n, to: 7n }]);
 });
 
-test('F3 salvage reads lines that are longer than a piece, and names one that is longer than any animal', async () => {
+test('F3 salvages lines longer than a chunk, and reports a line longer than any pet', async () => {
   const long = 'x'.repeat(3_000_000);
   const { path: _path, out, ...said } = await salvaged(`${petLine(1, long)}${long}\n${petLine(2)}`);
   assert.deepEqual(said, {
@@ -100,7 +100,7 @@ test('F3 salvage reads lines that are longer than a piece, and names one that is
   );
 });
 
-test('F3 salvage writes a long batch as several of 1,000, each with its commit, and a record always with its animal', async () => {
+test('F3 salvages a long batch as batches of 1,000 pets with their idempotency records', async () => {
   const lines = range(1, 2_001).map(
     (id) => (id === 1_001 ? recordLine(onceOf('a')) : '') + petLine(id),
   );
@@ -112,7 +112,7 @@ test('F3 salvage writes a long batch as several of 1,000, each with its commit, 
   assert.deepEqual([verdict, commits], ['sound', 3]);
 });
 
-test('F7 salvage never writes over a file, and says which cannot be used', async () => {
+test('F7 refuses to salvage to an existing file or from a missing one', async () => {
   const there = fileWith(sound);
   await assert.rejects(salvageFile(there, there), { ...unusable, message: /exists already/ });
   await assert.rejects(salvageFile(newPath(), newPath()), { ...unusable, message: /no such file/ });

@@ -1,4 +1,4 @@
-/** Folders and files of many states, for the tests of the file storage. */
+/** Makes folders and files for the tests of the file storage. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -10,36 +10,36 @@ import { gate } from '../support/waiting.js';
 import { commitOf } from './commit-line.js';
 import type { IdempotencyKeyUse, PetStorage } from '../../dist/index.js';
 
-export * from './animals.js';
+export * from './pets.js';
 export * from './once.js';
 
 const root = mkdtempSync(join(tmpdir(), 'petstore-storage-'));
 let scenes = 0;
 process.once('exit', () => rmSync(root, { recursive: true, force: true }));
 
-/** The path of a data file in a folder of its own that is not there yet. */
+/** Returns a path in a new folder, which does not exist yet. */
 export function newPath(): string {
   return join(root, String(++scenes), 'pets.jsonl');
 }
 
-/** A data file with this text (UTF-8) or these bytes, in a new folder. */
+/** Creates a storage file in a new folder, and returns its path. */
 export function fileWith(content: string | Uint8Array): string {
   const path = join(mkdtempSync(join(root, 'given-')), 'pets.jsonl');
   writeFileSync(path, content);
   return path;
 }
 
-/** The line of an animal. */
+/** Returns the line of a pet. */
 export function petLine(id: number, name = `pet ${id}`): string {
   return `{"id":${id},"name":"${name}","categoryId":5,"status":"available"}\n`;
 }
 
-/** A record's line, written here by hand, so that the code does not prove itself. */
+/** Returns an idempotency record. Does not call the code under test. */
 export function recordLine({ key, body, at }: IdempotencyKeyUse): string {
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n`;
 }
 
-/** Batches of lines by hand, each with its commit line, behind a file where there is one. */
+/** Returns the file `before` with batches of lines, each with its commit record. */
 export function committed(
   bodies: readonly string[],
   before: Uint8Array = new Uint8Array(),
@@ -50,21 +50,21 @@ export function committed(
   return file;
 }
 
-/** Batches, each of so many animals, ids from 1. */
+/** Returns a file with batches of these sizes; the ids of the pets begin with 1. */
 export function batches(...sizes: readonly number[]): Buffer {
   let id = 0;
   const bodies = sizes.map((size) => Array.from({ length: size }, () => petLine(++id)).join(''));
   return committed(bodies);
 }
 
-/** The torn tails beside a data file. */
+/** Reads the torn tails beside a storage file. */
 export function tornTails(path: string): readonly Buffer[] {
   const folder = dirname(path);
   const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(path)}.torn-`));
   return names.sort().map((name) => readFileSync(join(folder, name)));
 }
 
-/** Opens, hands over, closes in any case; without the lock, which has tests of its own. */
+/** Opens a storage for the time of `use`, without a lock. */
 export async function using<T>(
   path: string,
   use: (storage: PetStorage) => Promise<T>,
@@ -78,12 +78,12 @@ export async function using<T>(
   }
 }
 
-/** How many animals a storage of this file has. */
+/** Opens a file and returns the number of its pets. */
 export const sizeOf = (path: string) => using(path, async ({ size }) => size ?? 0);
 
 /**
- * From now on whatever is synced hangs, once `syncing` has resolved, until it is thawed: then it
- * ends well, or fails by an error.
+ * Makes each sync of a disk hang until `thaw`, which may pass an error for it. `syncing` resolves
+ * once the first sync hangs.
  */
 export function hang(disk: ReturnType<typeof diskWith>) {
   const [syncing, thawed] = [gate(), gate()];

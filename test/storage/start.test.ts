@@ -1,4 +1,4 @@
-// What a start makes of a file: torn tails, files by hand, damage (F2, F3).
+// Tests starts on files with torn tails, on hand-written files and on damaged files (F2, F3).
 import assert from 'node:assert/strict';
 import {
   appendFileSync,
@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { checkFile, fileStorage } from '../../dist/file/index.js';
 import { commitOf } from './commit-line.js';
 import {
@@ -30,7 +30,7 @@ import {
 import { diskWith, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
-test('F2 whole lines after the last commit are kept and committed, the torn rest is set aside', async () => {
+test('F2 commits whole lines after the last commit, and moves the torn rest to a file', async () => {
   const torn = '{"id":5,"na';
   const path = fileWith(batches(2, 1) + petLine(4) + torn);
   const said: unknown[] = [];
@@ -48,10 +48,10 @@ test('F2 whole lines after the last commit are kept and committed, the torn rest
   );
   const { verdict, commits } = await checkFile(path);
   assert.deepEqual([verdict, commits], ['sound', 4]);
-  assert.ok(!readFileSync(path, 'utf8').includes('\n\n'), 'no line is empty');
+  assert.ok(!readFileSync(path, 'utf8').includes('\n\n'), 'writes no empty line');
 });
 
-test('F2 what a start has read is on the disk before anything is served', async () => {
+test('F2 syncs the file at a start before it serves pets', async () => {
   const path = fileWith(batches(2));
   const disk = diskWith({});
   const syncing = gate();
@@ -63,13 +63,13 @@ test('F2 what a start has read is on the disk before anything is served', async 
     syncing.open();
   });
   await syncing.opened;
-  await nextTurn();
+  await nextTick();
   assert.equal(isOpen, false);
   synced.open();
   await (await opening).close();
 });
 
-test('F2 a second torn tail of the same millisecond does not replace the first: the next start sets it aside', async () => {
+test('F2 never replaces the copy of an earlier torn tail', async () => {
   const path = fileWith(batches(1));
   const startAt = async (now: number) => (await fileStorage(path, { clock: () => now })).close();
   appendFileSync(path, '{"a');
@@ -81,7 +81,7 @@ test('F2 a second torn tail of the same millisecond does not replace the first: 
   assert.deepEqual(tornTails(path).map(String), ['{"a', '{"b']);
 });
 
-test('F2 sets a torn tail of a file aside whose own name is as long as the disk allows', async () => {
+test('F2 copies the torn tail of a file whose name is as long as the disk allows', async () => {
   for (const name of ['x'.repeat(226), 'x'.repeat(255), 'ü'.repeat(127), `猫${'x'.repeat(252)}`]) {
     const path = join(dirname(fileWith('')), name);
     for (const [at, torn] of ['{"a', '{"b'].entries()) {
@@ -100,12 +100,12 @@ test('F2 sets a torn tail of a file aside whose own name is as long as the disk 
   }
 });
 
-test('F7 refuses a file whose own name is too long, and names the fix', async () => {
+test('F7 refuses a file whose name is too long, and names the fix', async () => {
   const path = join(dirname(fileWith('')), 'x'.repeat(256));
   await assert.rejects(fileStorage(path), { ...unusable, message: /name a file with a shorter/ });
 });
 
-test('F2 sets a batch aside of which a block and the block of its last newline were not written', async () => {
+test('F2 cuts off a batch that lacks a block and the block of its last newline', async () => {
   const first = batches(1);
   // The last newline of the second batch is the first byte of a block.
   const [line, other] = [petLine(2), petLine(3)];
@@ -117,7 +117,7 @@ test('F2 sets a batch aside of which a block and the block of its last newline w
 
   const newlineMissing = Buffer.from(whole).fill(0, whole.length - 1);
   const proved = fileWith(newlineMissing);
-  assert.equal(await sizeOf(proved), 3, 'the commit proves it');
+  assert.equal(await sizeOf(proved), 3, 'the commit record proves the batch');
   assert.deepEqual(tornTails(proved).map(String), ['\0']);
 
   const blockMissing = Buffer.from(newlineMissing).fill(0, 4_096, 8_192);
@@ -126,7 +126,7 @@ test('F2 sets a batch aside of which a block and the block of its last newline w
   assert.equal(tornTails(torn).length, 1);
 });
 
-test('F2 a file by hand is served in our own text: other order, white space, escapes, members, empty lines, no newline', async () => {
+test('F2 serves a hand-written file with other order, white space, escapes and members', async () => {
   const path = fileWith(
     '\uFEFF{ "categoryId": 5e0, "name": "R\\u0065x", "id": 3, "age": {"commit": 1} }\r\n\n \t\r\n{"id":7,"name":"Tom","categoryId":7}',
   );
@@ -140,7 +140,7 @@ test('F2 a file by hand is served in our own text: other order, white space, esc
   assert.deepEqual(await using(path, namesOf), ['Rex', 'Tom', 'Rex']);
 });
 
-test('F2 an animal by hand with the last id of int64 leaves no id to give', async () => {
+test('F2 refuses inserts after a hand-written pet with the greatest id', async () => {
   await using(fileWith(petLine(1).replace('1', '9223372036854775807')), async (storage) => {
     await expectRefused(storage);
     await expectUnready(storage);
@@ -148,7 +148,7 @@ test('F2 an animal by hand with the last id of int64 leaves no id to give', asyn
   });
 });
 
-test('F2 a broken last commit line costs no animal', async () => {
+test('F2 keeps all pets of a file whose last commit record is broken', async () => {
   const sound = batches(2, 2);
   for (const [at, byte] of [
     [sound.length - 1, 0x58],
@@ -164,7 +164,7 @@ test('F2 a broken last commit line costs no animal', async () => {
   }
 });
 
-test('F2 a block of the last batch that the disk never wrote is a torn tail though its commit line stands', async () => {
+test('F2 cuts off the last batch if one of its blocks was not written', async () => {
   const file = batches(10, 300);
   const blockBytes = statSync('.').blksize;
   const from = (Math.floor(batches(10).length / blockBytes) + 1) * blockBytes;
@@ -186,38 +186,46 @@ test('F2 a block of the last batch that the disk never wrote is a torn tail thou
   }
 });
 
-test('F3 what no crash explains is refused with file, line and byte, and the file stays as it is', async () => {
+test('F3 refuses damage with file, line and byte, and does not change the file', async () => {
   const [one, both] = [String(batches(2)), String(batches(2, 2))];
   const emptyCommit = commitOf(Buffer.alloc(0), 5);
   const checksum = /line 3, byte 120: .*checksum/;
   const cases: readonly (readonly [what: string, file: string, message: RegExp])[] = [
     ['a changed letter', both.replace('pet 2', 'pet X'), checksum],
     ['a changed letter of the last batch', one.replace('pet 2', 'pet X'), checksum],
-    ['no JSON', both.replace('"id":2', '"id":!'), /line 2, byte 60: .*JSON/],
+    ['invalid JSON', both.replace('"id":2', '"id":!'), /line 2, byte 60: .*JSON/],
     ['a bad field', both.replace('"id":2', '"id":0'), /line 2, byte 60: id must/],
-    ['an id that does not grow', both.replace('"id":2', '"id":1'), /line 2, byte 60: id 1 follows/],
+    [
+      'an id that does not ascend',
+      both.replace('"id":2', '"id":1'),
+      /line 2, byte 60: id 1 follows/,
+    ],
     ['a batch twice', one + one, /line 4, byte 161: id 1 follows/],
-    ['a commit of elsewhere', `${one}${emptyCommit}`, /line 4, byte 161: a commit from byte 5/],
-    ['a commit line taken out', one.slice(0, 120) + both.slice(161), /a commit from byte 161/],
+    [
+      'a commit record with another offset',
+      `${one}${emptyCommit}`,
+      /line 4, byte 161: a commit from byte 5/,
+    ],
+    ['a missing commit record', one.slice(0, 120) + both.slice(161), /a commit from byte 161/],
     ['a missing newline', one.replace('"}\n{"commit', '"} {"commit'), /line 2, byte 60/],
   ];
   for (const [what, file, message] of cases) {
     const path = fileWith(file);
-    for (const [options, told] of [
+    for (const [options, expected] of [
       [{}, message],
       [{}, /^[^\n]*petstore check [^\n]*$/],
       [{ hint: 'ask Ann' }, new RegExp(`^${path} [^\n]*; nothing was changed: ask Ann$`)],
       [{ mend: 'ask Bob' }, /; nothing was changed: ask Bob$/],
       [{ hint: 'ask Ann', mend: 'ask Bob' }, /: ask Ann$/],
     ] as const)
-      await assert.rejects(fileStorage(path, options), { ...damaged, message: told }, what);
+      await assert.rejects(fileStorage(path, options), { ...damaged, message: expected }, what);
     assert.equal(readFileSync(path, 'utf8'), file, what);
     assert.deepEqual(tornTails(path), [], what);
     assert.equal((await checkFile(path)).verdict, 'damaged', what);
   }
 });
 
-test('F3 more than 256 MiB after the last sound line are no torn write of ours', async () => {
+test('F3 refuses a torn tail of more than 256 MiB', async () => {
   const path = fileWith(`${petLine(1)}{"id":2,\n`);
   assert.equal((await checkFile(path)).verdict, 'torn');
   truncateSync(path, petLine(1).length + 2 ** 28 + 1);
@@ -225,9 +233,9 @@ test('F3 more than 256 MiB after the last sound line are no torn write of ours',
   assert.equal(statSync(path).size, petLine(1).length + 2 ** 28 + 1);
 });
 
-test('a start that takes long says each second how far it has come, and a short one nothing', async () => {
+test('logs the progress of a long start each second', async () => {
   const file = batches(40_000);
-  for (const [msBetween, told] of [
+  for (const [msBetween, count] of [
     [400, 1],
     [0, 0],
   ] as const) {
@@ -242,6 +250,6 @@ test('a start that takes long says each second how far it has come, and a short 
       },
     });
     await storage.close();
-    assert.deepEqual(progress, Array(told).fill(['info', true, file.length]));
+    assert.deepEqual(progress, Array(count).fill(['info', true, file.length]));
   }
 });

@@ -1,7 +1,4 @@
-/**
- * A process that opens a file and has it until it is killed, and says so on standard output. Run by
- * the tests of locks: `node writer.ts FILE`.
- */
+/** `node writer.ts FILE` opens a file until it is killed, for the tests of locks. */
 import { writeSync } from 'node:fs';
 import { fileStorage } from '../../dist/file/index.js';
 

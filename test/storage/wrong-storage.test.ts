@@ -1,11 +1,11 @@
-// Tests that `testStorage` fails a storage that is wrong on purpose.
+// Tests that `testStorage` fails wrong storages.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import '../support/built.js';
 import { petFields } from '../../dist/index.js';
 import { root, StartedProcess } from '../support/process.js';
 
-/** Runs the suite on a storage whose `list` ignores these members of a query. */
+/** Runs the suite on a storage whose `list` ignores `ignored`; returns the tests that fail. */
 async function failuresOf(ignored: readonly string[]): Promise<readonly string[]> {
   const script = `
     import { testStorage } from './dist/conformance/index.js';

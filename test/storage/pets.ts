@@ -1,4 +1,4 @@
-/** Animals to add, and what is expected of adding them to any storage. */
+/** Pets to insert into any storage, and what tests expect of the storage. */
 import assert from 'node:assert/strict';
 import type { PetStorage } from '../../dist/index.js';
 
@@ -13,17 +13,17 @@ export const inUse = failure('storage_in_use');
 export const mismatch = failure('idempotency_mismatch');
 export const inFlight = failure('idempotency_in_flight');
 
-/** Adds an animal for each of these ids, one after the other, and expects that it gets it. */
+/** Inserts a pet for each of these ids, one after the other, and expects the id. */
 export async function expectAdded(storage: PetStorage, ...ids: readonly bigint[]): Promise<void> {
   for (const id of ids) assert.deepEqual(await storage.insert(rex), { id, ...rex });
 }
 
-/** Expects that an animal is not added, because the storage is unavailable. */
+/** Expects that the storage refuses an insert as unavailable. */
 export function expectRefused(storage: PetStorage): Promise<void> {
   return assert.rejects(storage.insert(rex), unavailable);
 }
 
-/** Whether a storage says that it can be used; any other answer than yes and no is a failure. */
+/** True if a storage is ready. Any error but `unavailable` fails the test. */
 export async function isReady(storage: PetStorage): Promise<boolean> {
   try {
     await storage.ready?.();
@@ -34,14 +34,15 @@ export async function isReady(storage: PetStorage): Promise<boolean> {
   }
 }
 
-/** Expects that a storage says that it cannot be used. */
+/** Expects that a storage is not ready. */
 export async function expectUnready(storage: PetStorage): Promise<void> {
   assert.equal(await isReady(storage), false);
 }
 
-/** The names of a hundred animals of a storage, and the ids of as many. */
+/** Returns the names of up to a hundred pets. */
 export const namesOf = async (storage: PetStorage): Promise<readonly string[]> =>
   (await storage.list({ limit: 100 })).map(({ name }) => name);
 
+/** Returns the ids of up to a hundred pets above `after`. */
 export const idsOf = async (storage: PetStorage, after = 0n): Promise<readonly number[]> =>
   (await storage.list({ limit: 100, after })).map(({ id }) => Number(id));
