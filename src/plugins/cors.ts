@@ -1,23 +1,20 @@
-/**
- * Lets pages of other origins use the petstore, by headers that the package `cors` adds to each
- * reply.
- */
+/** The plugin `cors`: lets web pages of other origins use the petstore. */
 import cors from 'cors';
 import type { Plugin } from '../index.js';
 
-/** Who is let in. */
+/** The options of the plugin. */
 export interface CorsOptions {
   /** Origins as browsers send them, such as `https://a.example` or `http://localhost:5173`. */
   readonly origins: readonly string[];
 }
 
-/** Every header of an answer that the contract gives a meaning. */
+/** The response headers of the contract, which a page may then read. */
 const exposedHeaders = 'Link,Location,Deprecation,Sunset,Retry-After,WWW-Authenticate,Allow,Accept';
 
 /**
- * Lets pages of these origins alone send all methods and headers, and read all answers.
+ * Lets pages of the given origins send any method and header, and read all responses.
  *
- * @throws TypeError for what is no origin as browsers send it
+ * @throws TypeError if an origin is not in the form in which browsers send it
  */
 export function corsPlugin({ origins }: CorsOptions): Plugin {
   if (!Array.isArray(origins))
@@ -31,41 +28,41 @@ export function corsPlugin({ origins }: CorsOptions): Plugin {
 
   return ({ addHeaders }) =>
     addHeaders(({ method, header }) => {
-      const made = new Map<string, string>();
-      // Of Node's request and response these have only what the package uses.
+      const added = new Map<string, string>();
+      // Stand-ins for Node's request and response, with only the members that the package uses.
       const requested = 'access-control-request-headers';
       const request = {
         method,
         headers: { origin: header('origin'), [requested]: header(requested) },
       };
       const response = {
-        getHeader: (name: string) => made.get(name),
-        setHeader: (name: string, value: string) => made.set(name, value),
+        getHeader: (name: string) => added.get(name),
+        setHeader: (name: string, value: string) => added.set(name, value),
         end: () => undefined,
       };
 
       decide(request, response, () => undefined);
-      return [...made].flat();
+      return [...added].flat();
     });
 }
 
-/** The host of an origin: labels that a name may have, or an IPv6 address. */
+/** Matches the host of an origin: a host name, or an IPv6 address in brackets. */
 const hostForm = /^(?=.{1,253}$)(?:[\w-]+(?:\.[\w-]+)*\.?|\[[\da-f:]+\])$/;
 
 /**
- * Returns the text if it is an origin. Other spellings of an origin are refused too, because
- * browsers and the package compare the text.
+ * Returns `text` if it is an origin in the form in which browsers send it, because the package
+ * compares texts.
  *
- * @throws TypeError that does not repeat the text, which may hold a password
+ * @throws TypeError that does not repeat `text`, which may contain a password
  */
 function checkOrigin(text: string, index: number): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isOrigin = url !== undefined && /^https?:/.test(url.origin) && hostForm.test(url.hostname);
   if (isOrigin && url.origin === text) return text;
 
-  let hint = 'write one such as https://a.example';
+  let hint = 'write an origin such as https://a.example';
   if (isOrigin) hint = `write ${url.origin}`;
   if (/^(https?:\/\/)?\*/.test(text))
-    hint = 'a * matches nobody: name each origin, such as https://a.example';
-  throw new TypeError(`origin ${index + 1} is no origin as browsers send it; ${hint}`);
+    hint = 'a * matches no origin: list each one, such as https://a.example';
+  throw new TypeError(`origin ${index + 1} is not in the form that browsers send; ${hint}`);
 }

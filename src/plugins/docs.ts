@@ -1,34 +1,33 @@
-/** Serves the pages for a person: at `/` the animals, at `/docs` the document, by Swagger UI. */
+/** The plugin `docs`: serves a page with the pets at `/`, and Swagger UI at `/docs`. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { codeOf, petFields, petStatuses, toByteString, type Plugin, type Reply } from '../index.js';
 
-/** Only our own files run, and nobody frames a page where a key is typed in. */
+/** Allows only scripts and styles of this server, and no frames, because users type keys here. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * Serves the pages and what they load, without a key.
+ * Serves the pages and their files without a key.
  *
- * @throws Error that names the package to install, with the code of Node's error
+ * @throws Error with the `code` of Node's error if `swagger-ui-dist` is not installed
  */
 export function docsPlugin(): Plugin {
   const page = fileURLToPath(new URL('../../src/plugins/page/', import.meta.url));
   const library = libraryFolder();
   const docs = readFileSync(`${page}docs.html`, 'utf8');
-  // Swagger UI has 1.9 MB: browsers keep it for a day.
+  // Browsers keep Swagger UI, which has 1.9 MB, for a day.
   const cacheControl = 'public, max-age=86400';
 
   const replies: Readonly<Record<string, Reply>> = {
-    '/': textReply('html', animalsPage(`${page}index.html`)),
+    '/': textReply('html', petsPage(`${page}index.html`)),
     '/page/style.css': fileReply('css', `${page}style.css`),
     '/page/script.js': fileReply('javascript', `${page}script.js`),
     '/docs': textReply('html', docs),
-    // Here a browser resolves the page's links, such as `docs/start.js`, against `/docs/`, not
-    // against `/`.
+    // The page's links, such as `docs/start.js`, are relative to `/`; here, to `/docs/`.
     '/docs/': textReply('html', docs.replaceAll('docs/', '')),
     '/docs/start.js': fileReply('javascript', `${page}docs.js`),
     '/docs/swagger-ui.css': { ...fileReply('css', `${library}/swagger-ui.css`), cacheControl },
@@ -51,7 +50,7 @@ export function docsPlugin(): Plugin {
   };
 }
 
-/** Leads from a mount path to the same with a slash behind it, where the links work (C58). */
+/** Redirects from the mount path to the same path with a slash, where relative links work (C58). */
 function slashReply(basePath: string): Reply {
   return { status: 308, headers: ['Location', basePath.replace(/(\/v1)?$/, '/')] };
 }
@@ -70,10 +69,10 @@ function fileReply(type: string, path: string): Reply {
 }
 
 /**
- * The page with a column for each field of an animal, behind that of the id, and an option for each
- * status. A text may be of any length: its column has the class `text`.
+ * Returns the page at `/`, with a column for each field after the id, and an option for each status.
+ * The columns of texts have the class `text`, because texts may be long.
  */
-function animalsPage(path: string): string {
+function petsPage(path: string): string {
   const columns = petFields.map(({ name, type }) => {
     const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
     const kind = type.schema['type'] === 'string' ? ' class="text"' : '';
@@ -89,9 +88,9 @@ function libraryFolder(): string {
   try {
     return dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
   } catch (cause) {
-    const mend = 'npm install --ignore-scripts swagger-ui-dist@5';
-    const error = new Error(`docsPlugin needs a package that is not installed: ${mend}`, { cause });
-    // By the code the command line knows that a package is missing.
+    const hint = 'npm install --ignore-scripts swagger-ui-dist@5';
+    const error = new Error(`docsPlugin needs a package that is not installed: ${hint}`, { cause });
+    // The command line recognises a missing package by the code.
     throw Object.assign(error, { code: codeOf(cause) });
   }
 }

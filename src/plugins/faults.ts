@@ -1,6 +1,7 @@
 /**
- * Faults on demand, to test how a client copes with them: by the header `Petstore-Fault` for one
- * request, or by rules at `/v1/faults` for many; and `/v1/reset`, which resets the store.
+ * The plugin `faults`: produces errors, delays and broken connections to test a client. The header
+ * `Petstore-Fault` requests a fault for one request, and rules at `/v1/faults` for many. `/v1/reset`
+ * resets the store.
  */
 import {
   emptyReply,
@@ -39,6 +40,7 @@ export type { FaultRule } from './faults/index.js';
 export interface FaultsOptions {
   /**
    * The rules in effect from the start, and again after each reset.
+   *
    * @defaultValue none
    */
   readonly rules?: readonly FaultRule[];
@@ -48,14 +50,14 @@ const faultsPath = '/v1/faults';
 const resetPath = '/v1/reset';
 
 /**
- * Lets requests with a valid API key ask for faults, which get the responses of real ones.
- * @throws TypeError for a wrong rule, with its number and how to fix it. For a rule that fits no
- * route of the petstore, `createPetstore` throws it.
+ * Lets requests with a valid API key request faults. Each fault looks to the client like a real one.
+ *
+ * @throws TypeError if a rule is not valid. If a rule matches no route, `createPetstore` throws it.
  */
 export function faultsPlugin(options: FaultsOptions = {}): Plugin {
   const { rules: given = [], ...unknown } = options;
   for (const name of Object.keys(unknown))
-    throw new TypeError(`faultsPlugin: option ${name} is unknown; there is only rules`);
+    throw new TypeError(`faultsPlugin: option ${name} is unknown; the only option is rules`);
   if (!Array.isArray(given)) throw new TypeError('faultsPlugin: rules must be an array');
   const refuse = (problem: string) => new TypeError(`faultsPlugin: rule ${problem}`);
   const firstRules = checkRules(given, refuse);
@@ -68,8 +70,8 @@ export function faultsPlugin(options: FaultsOptions = {}): Plugin {
 
     around((request, next) => {
       if (request.keyName === undefined || isOwnPath(request.route)) return next();
-      const asked = request.header('petstore-fault');
-      const fault = asked === undefined ? rules.meet(request) : faultIn(asked);
+      const text = request.header('petstore-fault');
+      const fault = text === undefined ? rules.faultFor(request) : parseHeader(text);
       return fault === undefined ? next() : carryOut(fault, request, next, delays);
     });
 
@@ -77,7 +79,7 @@ export function faultsPlugin(options: FaultsOptions = {}): Plugin {
     const setRules = (body: string) => {
       const refuseBody = (problem: string) =>
         new PetstoreError('invalid_body', `In rules, rule ${problem}.`);
-      const checked = checkRules(rulesIn(body), refuseBody);
+      const checked = checkRules(parseRules(body), refuseBody);
       checkMatches(checked, faultyRoutes(routes()), refuseBody);
       rules.set(checked);
       return showRules();
@@ -95,7 +97,7 @@ export function faultsPlugin(options: FaultsOptions = {}): Plugin {
       },
     });
 
-    // Without `onReset` nobody would know that what waits belongs to the store of before.
+    // Without `onReset`, delayed requests could not learn that the store was reset.
     if (storage.reset !== undefined && storage.onReset !== undefined) {
       storage.onReset(() => rules.set(firstRules));
       const handler = async () => {
@@ -114,7 +116,7 @@ function isOwnPath(path: string): boolean {
   return path === faultsPath || path === resetPath;
 }
 
-/** Returns the routes and methods on which requests meet faults. */
+/** Returns the routes and methods on which faults apply. */
 function faultyRoutes(routes: readonly RouteSummary[]): readonly RouteSummary[] {
   return routes
     .filter(({ path }) => path.startsWith('/v1/') && !isOwnPath(path))
@@ -126,15 +128,23 @@ function faultyRoutes(routes: readonly RouteSummary[]): readonly RouteSummary[] 
     .filter(({ methods }) => methods.length > 0);
 }
 
-/** Parses the header. @throws PetstoreError `invalid_parameter` if its words break the rule. */
-function faultIn(text: string): Fault {
+/**
+ * Parses the header `Petstore-Fault`.
+ *
+ * @throws PetstoreError `invalid_parameter` if it is not valid
+ */
+function parseHeader(text: string): Fault {
   const fault = parseFault(text);
   if (fault !== undefined) return fault;
   throw new PetstoreError('invalid_parameter', `Petstore-Fault must be ${faultWords}.`);
 }
 
-/** The rules of a body, not checked yet. @throws PetstoreError `invalid_json` or `invalid_body`. */
-function rulesIn(body: string): readonly unknown[] {
+/**
+ * Parses a body to rules that are not checked yet.
+ *
+ * @throws PetstoreError `invalid_json` or `invalid_body`
+ */
+function parseRules(body: string): readonly unknown[] {
   const value = parseJson(body, maxBodyValues);
   const rules = value instanceof Map ? value.get('rules') : undefined;
   if (!Array.isArray(rules))
@@ -144,12 +154,12 @@ function rulesIn(body: string): readonly unknown[] {
   );
 }
 
-/** Replaces the digits of a member by its number, or by NaN if that is not an int64. */
+/** Converts a number to a JavaScript number, or to NaN if it is not an int64. */
 function plainMember([name, value]: readonly [string, JsonValue]): readonly [string, unknown] {
   return [name, value instanceof JsonNumber ? Number(int64OfJsonNumber(value.text)) : value];
 }
 
-/** Carries out a request with a fault; leaves its operation out if the fault comes before it. */
+/** Carries out a request with a fault. A fault before the operation replaces the operation. */
 async function carryOut(
   fault: Fault,
   request: AcceptedRequest,
@@ -162,23 +172,23 @@ async function carryOut(
   const pause = () => delays.wait(delayMs, request);
   return delays.run(async () => {
     if (moment === 'within') return next(pause);
-    // A pet may be stored although its client gets a fault, or no response.
+    // The pet is stored, although the client gets an error or no response.
     const reply = moment === 'after' ? await next() : undefined;
     await pause();
     return replyWith(fault, reply, next);
   });
 }
 
-/** The errors of faults by their codes, made once. */
+/** The errors of faults, by their codes. */
 const errors: ReadonlyMap<ReplyErrorCode | undefined, PetstoreError> = new Map(
   Object.values(codes).map((code) => {
     const headers = code === 'too_many_requests' ? ['Retry-After', '1'] : [];
-    return [code, new PetstoreError(code, 'This fault was asked for.', { headers })];
+    return [code, new PetstoreError(code, 'This fault was requested.', { headers })];
   }),
 );
-const unavailable = new PetstoreError('unavailable', 'This fault was asked for.');
+const unavailable = new PetstoreError('unavailable', 'This fault was requested.');
 
-/** Returns the reply of a fault whose moment has come, or throws its error. */
+/** Returns the reply of a fault, or throws its error. */
 async function replyWith(
   { code, cut }: Fault,
   reply: Reply | undefined,

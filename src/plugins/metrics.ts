@@ -1,29 +1,29 @@
-/** The petstore's figures for Prometheus, at `/metrics`. */
+/** The plugin `metrics`: serves metrics for Prometheus at `/metrics`. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { toByteString, type Plugin } from '../index.js';
 
-/** An answer takes tenths of a millisecond, a sync some milliseconds, a disk that hangs 8 s. */
+/** A response takes about 0.1 ms, a sync some milliseconds; the storage waits 8 s for a disk. */
 const secondBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10,
 ];
 const petBuckets = [1, 4, 16, 64, 256, 1024, 4096];
 /**
- * The methods that are counted by their names. All others are counted as `other`, for each value of
- * a label is a time series that Prometheus keeps.
+ * The methods that are label values. All others count as `other`, because Prometheus keeps a time
+ * series for each value of a label.
  */
 const namedMethod = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
 /** The options of the plugin. */
 export interface MetricsOptions {
   /**
-   * A registry of the host, of the same `prom-client`, which gets the metrics of the petstore. The
-   * metrics of the process are then left to the host. Two petstores need a registry each.
-   * @defaultValue a registry of its own, with the metrics of the process
+   * A registry of the same `prom-client`, to which the plugin adds the metrics of the petstore but
+   * not those of the process. Two petstores cannot share a registry.
+   * @defaultValue a new registry, with the metrics of the process
    */
   readonly registry?: Registry;
 }
 
-/** The metrics of the process, such as the delay of the event loop. */
+/** The metrics of the process, such as the lag of the event loop. */
 let processMetrics: Registry | undefined;
 
 /** Returns the metrics of the process, collected once, because collecting cannot be stopped. */
@@ -36,8 +36,9 @@ function metricsOfProcess(): Registry {
 }
 
 /**
- * Serves metrics at `/metrics` without a key: let only the collector reach the path.
- * @throws TypeError if `registry` is not a registry.
+ * Serves metrics at `/metrics` without a key. Let only the collector reach the path.
+ *
+ * @throws TypeError if `registry` is not a registry
  */
 export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin {
   if (given !== undefined && typeof given?.registerMetric !== 'function')
@@ -50,25 +51,25 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
     const histogram = (name: string, help: string, buckets: number[], labelNames: string[] = []) =>
       new Histogram({ name, help, buckets, labelNames, registers });
     const gauge = (name: string, help: string, read: () => number | undefined): void => {
-      // No figure where it is unknown: 0 would say that there are none.
+      // An unknown value gets no metric, because 0 would be wrong.
       if (read() === undefined) return;
-      const made: Gauge = new Gauge({
+      const added: Gauge = new Gauge({
         name,
         help,
         registers,
-        collect: () => made.set(read() ?? NaN),
+        collect: () => added.set(read() ?? NaN),
       });
     };
 
     const requests = new Counter({
       name: 'http_requests_total',
-      help: 'Requests answered.',
+      help: 'Responses sent.',
       labelNames: ['method', 'route', 'status'],
       registers,
     });
     const durations = histogram(
       'http_request_duration_seconds',
-      'From the head of a request to its reply.',
+      'Time from the head of a request to its reply.',
       secondBuckets,
       ['method', 'route'],
     );
@@ -78,14 +79,10 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
       durations.observe(labels, milliseconds / 1000);
     });
 
-    const commitPets = histogram(
-      'petstore_commit_pets',
-      'Animals that one commit wrote.',
-      petBuckets,
-    );
+    const commitPets = histogram('petstore_commit_pets', 'Pets written by one commit.', petBuckets);
     const commitSyncs = histogram(
       'petstore_commit_sync_seconds',
-      'How long it took to write and sync.',
+      'Time to write and sync one commit.',
       secondBuckets,
     );
     storage.onCommit?.(({ count, syncMilliseconds }) => {
@@ -93,8 +90,8 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
       commitSyncs.observe(syncMilliseconds / 1000);
     });
 
-    gauge('petstore_pets', 'Animals held.', () => storage.size);
-    gauge('petstore_commit_queue_pets', 'Animals that wait for a commit.', () => storage.waiting);
+    gauge('petstore_pets', 'Pets in the store.', () => storage.size);
+    gauge('petstore_commit_queue_pets', 'Pets that wait for a commit.', () => storage.waiting);
 
     const handler = async () => ({
       status: 200,

@@ -1,4 +1,4 @@
-/** Orders of animals, kept beside them: experimental. */
+/** The plugin `orders`: keeps orders of pets in the storage of the pets. It is experimental. */
 import {
   errorResponses,
   int64OfJsonNumber,
@@ -25,7 +25,7 @@ import {
   type RecordKind,
 } from '../index.js';
 
-/** What a list of orders may be asked for. */
+/** The query of a list of orders. */
 interface OrderQuery extends PageQuery {
   readonly status?: string | undefined;
 }
@@ -42,9 +42,9 @@ const orderListParameters: ListParameters<OrderQuery> = {
   after: afterParameter,
 };
 
-/** An order as a client places it. */
+/** An order in a request. */
 interface NewOrder {
-  /** The id of an animal of the store. */
+  /** The id of a stored pet. */
   readonly petId: bigint;
   /** From 1 to `maxQuantity`. */
   readonly quantity: bigint;
@@ -52,30 +52,32 @@ interface NewOrder {
 
 /** An order before it has an id. */
 interface Order extends NewOrder {
-  /** A time in UTC with milliseconds. */
+  /** In the format of `toISOString`. */
   readonly placedAt: string;
 }
 
 const path = '/v1/store/orders';
 const maxQuantity = 2n ** 31n - 1n;
-const petIdRule = 'petId must be the id of an animal';
+const petIdRule = 'petId must be the id of a pet';
 
 /**
- * Serves `GET` and `POST /v1/store/orders`. The specification names only the path: the fields may
- * change.
+ * Serves `GET` and `POST /v1/store/orders`. The specification defines only the path, so the fields
+ * of an order may change.
  */
 export function ordersPlugin(): Plugin {
   return ({ storage, clock, route, describe, waitFor }) => {
     const orders = storage.records?.('orders', orderKind);
     if (orders === undefined)
-      throw new TypeError('this storage keeps nothing but animals, so no orders');
+      throw new TypeError(
+        'ordersPlugin needs a storage with records; this storage keeps only pets',
+      );
     waitFor(orders.opened);
 
     const list: Operation['handler'] = async ({ query }) => {
       const page = parsePage(query);
       const status = readParameter(query, orderListParameters.status);
-      const asked: OrderQuery = { ...page, status };
-      return pageReply(path, asked, await orders.list(page));
+      const orderQuery: OrderQuery = { ...page, status };
+      return pageReply(path, orderQuery, await orders.list(page));
     };
     const place: Operation['handler'] = async ({ body }) => {
       const order = parseOrder(parseJson(body, maxBodyValues));
@@ -102,7 +104,7 @@ export function ordersPlugin(): Plugin {
   };
 }
 
-/** How an order is written, and read again after a restart. */
+/** The JSON of stored orders. */
 const orderKind: RecordKind<Order> = {
   json: (id, { petId, quantity, placedAt }) => {
     const order = `"petId":${petId},"quantity":${quantity},"status":"placed"`;
@@ -115,12 +117,12 @@ const orderKind: RecordKind<Order> = {
     const isTime =
       typeof placedAt === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(placedAt);
     if (id < 1n || member(value, 'status') !== 'placed' || !isTime)
-      throw new PetstoreError('invalid_body', 'This is no order.');
+      throw new PetstoreError('invalid_body', 'This is not an order.');
     return { id, draft: { ...parseOrder(value), placedAt } };
   },
 };
 
-/** @throws PetstoreError `invalid_body` that names every bad field */
+/** @throws PetstoreError `invalid_body` that names every invalid field */
 function parseOrder(value: JsonValue): NewOrder {
   const petId = integer(value, 'petId');
   const quantity = integer(value, 'quantity');
@@ -131,7 +133,7 @@ function parseOrder(value: JsonValue): NewOrder {
   return { petId, quantity };
 }
 
-/** The int64 of a member; where it is none 0, which no integer of an order may be. */
+/** Returns the int64 of a member. Returns 0, which is never valid in an order, for other values. */
 function integer(value: JsonValue, name: string): bigint {
   const number = member(value, name);
   return (number instanceof JsonNumber && int64OfJsonNumber(number.text)) || 0n;
@@ -141,7 +143,7 @@ function member(value: JsonValue, name: string): JsonValue | undefined {
   return value instanceof Map ? value.get(name) : undefined;
 }
 
-// What the OpenAPI document says of orders.
+// The plugin's part of the OpenAPI document.
 
 const newOrder = { petId: 4, quantity: 1 };
 const order = { id: 1, ...newOrder, status: 'placed', placedAt: '2026-11-21T08:00:00.000Z' };
@@ -152,7 +154,7 @@ const placing = {
   operationId: 'placeOrder',
   tags: ['orders'],
   summary: 'Place an order',
-  description: 'For an animal that is there; the animal itself does not change.',
+  description: 'The pet must exist. It does not change.',
   'x-experimental': true,
   requestBody: { required: true, content: jsonContent(schemaRef('NewOrder'), newOrder) },
   responses: {
@@ -169,13 +171,13 @@ const placing = {
 
 const int64 = { type: 'integer', format: 'int64' };
 const draftProperties = {
-  petId: { ...int64, description: 'The id of an animal of the store.' },
+  petId: { ...int64, description: 'The id of a pet in the store.' },
   quantity: {
     type: 'integer',
     format: 'int32',
     minimum: 1,
     maximum: Number(maxQuantity),
-    description: 'How many.',
+    description: 'Number of pets.',
   },
 };
 
@@ -186,7 +188,7 @@ const objectOf = (properties: object) => ({
 });
 
 const schemas = {
-  OrderStatus: { type: 'string', enum: ['placed'], description: 'So far there is one.' },
+  OrderStatus: { type: 'string', enum: ['placed'], description: 'The only status so far.' },
   NewOrder: objectOf(draftProperties),
   Order: objectOf({
     id: { ...int64, description: 'Assigned by the service.' },

@@ -1,7 +1,4 @@
-/**
- * Owns a real browser for the tests of a process: Debian's Chromium, which can reach this machine
- * alone.
- */
+// Starts Debian's Chromium, which can reach only this machine, once for all tests of a process.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, type TestContext } from 'node:test';
@@ -9,56 +6,51 @@ import { chromium, type Browser, type Page } from 'playwright-core';
 import { atEnd } from '../support/at-end.js';
 import { isSkipForbidden } from '../support/environment.js';
 
-/** Debian's Chromium: without windows, which takes half the processor time, else the whole one. */
+/** Debian's programs of Chromium. The first takes half the processor time. */
 const programs = ['chromium-headless-shell', 'chromium'] as const;
 export const executablePath = programs
   .map((program) => `/usr/bin/${program}`)
   .find((path) => existsSync(path));
-/** What to say where there is none. */
+/** A message on how to install Chromium; undefined if it is installed. */
 export const missing =
   executablePath === undefined
     ? `there is no Chromium in /usr/bin; get it with: apt-get install --no-install-recommends ${programs[0]}`
     : undefined;
 
 /**
- * A test's options: without a browser it is skipped, and says how to get one; where
- * PETSTORE_TEST_NO_SKIP is 1 it fails. A browser that hangs may not hold up all the rest.
+ * The options of a test in a browser. Without a browser the test is skipped, or fails with
+ * PETSTORE_TEST_NO_SKIP=1. The timeout ends a browser that hangs.
  */
 export const inBrowser = {
   timeout: 200_000,
   skip: isSkipForbidden ? false : (missing ?? false),
 };
 
-/**
- * A page of a profile of its own that ends with the test, and all that it asked for and complained
- * about.
- */
+/** A page in a new profile, with its requests and its errors. It is closed at the end of the test. */
 export interface Visit {
   readonly page: Page;
-  /** Every address that it asked for. */
+  /** The URLs of all requests of the page. */
   readonly requests: readonly string[];
-  /** Every error in its console and every violation of a Content-Security-Policy. */
+  /** The errors and warnings in the console, such as violations of the Content-Security-Policy. */
   readonly complaints: readonly string[];
 }
 
-/** One for all tests of the process, as its start costs more than most of them do. */
+/** Shared by all tests of the process, because starting it takes longer than most tests. */
 let browser: Promise<Browser> | undefined;
 after(async () => (await browser)?.close());
 
-/**
- * Opens a page in a profile without any history: no cache, no storage, no cookie of another test.
- */
+/** Opens a page in a new profile, without the cache, storage and cookies of other tests. */
 export async function openPage(t: TestContext): Promise<Visit> {
   assert.ok(executablePath !== undefined, missing);
   browser ??= chromium.launch({
     executablePath,
-    // Its sandbox needs a user of its own, which a container's root is not.
+    // The sandbox does not work for root, as in a container.
     args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   });
   const profile = await (await browser).newContext();
   atEnd(t, () => profile.close());
   const page = await profile.newPage();
-  // A busy machine has taken 15 s to load a page that takes one.
+  // On a busy machine, a page of 1 s has taken 15 s to load.
   page.setDefaultTimeout(60_000);
   const requests: string[] = [];
   const complaints: string[] = [];

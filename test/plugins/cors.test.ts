@@ -1,4 +1,4 @@
-/** The cors plugin: whose pages a browser lets read which answer, and how a preflight goes. */
+// Tests the cors plugin: which pages a browser lets read a response, and preflight requests.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { corsPlugin } from '../../dist/plugins/cors.js';
@@ -17,10 +17,10 @@ const [ours, another, theirs] = [
 const plugins = [corsPlugin({ origins: [ours, another] })];
 const allow = 'Access-Control-Allow-Origin';
 
-test('pages of listed origins read every answer, errors included; others read none', async (t) => {
+test('pages of listed origins may read every response, and other pages none', async (t) => {
   const { port, petstore } = await start(t, { plugins });
   const body = animal;
-  for (const [request, status, { headers = [], ...words } = {}] of [
+  for (const [request, status, { headers = [], ...parts } = {}] of [
     ['POST /v1/pets', 201, { body }],
     ['GET /v1/pets', 200],
     ['HEAD /v1/pets', 200],
@@ -40,37 +40,37 @@ test('pages of listed origins read every answer, errors included; others read no
   ] as readonly (readonly [string, number, Words?])[])
     for (const origin of [ours, another, theirs, 'null', 'https://APP.example', `${ours}/`, '']) {
       const isListed = origin === ours || origin === another;
-      // By Vary a cache does not hand on what another origin got.
+      // Without Vary a cache would serve the response for another origin.
       const told = { [allow]: isListed ? origin : undefined, Vary: 'Origin' };
-      const sent = { ...words, headers: [...headers, `oRiGiN: ${origin}`] };
-      const answer = await expectAnswer(port, request, status, sent, told);
-      const exposed = header(answer, 'Access-Control-Expose-Headers')?.split(',');
+      const sent = { ...parts, headers: [...headers, `oRiGiN: ${origin}`] };
+      const response = await expectAnswer(port, request, status, sent, told);
+      const exposed = header(response, 'Access-Control-Expose-Headers')?.split(',');
       for (const name of ['Link', 'Location', 'Deprecation', 'Sunset', 'Accept'])
         assert.ok(!isListed || exposed?.includes(name), name);
     }
-  const answer = await petstore.fetch('http://a/v1/pets', { headers: { Origin: ours } });
-  assert.equal(answer.headers.get(allow), ours);
+  const response = await petstore.fetch('http://a/v1/pets', { headers: { Origin: ours } });
+  assert.equal(response.headers.get(allow), ours);
 });
 
-test('a preflight needs no key and allows the method and headers that it asks for; nothing is allowed by default, nor with no origin', async (t) => {
-  const asked = 'authorization,content-type';
+test('a preflight needs no key, and allows the requested method and headers for listed origins', async (t) => {
+  const requestedHeaders = 'authorization,content-type';
   const preflight = (origin: string) => ({
     ...noKey,
     headers: [
       `Origin: ${origin}`,
       'Access-Control-Request-Method: POST',
-      `Access-Control-Request-Headers: ${asked}`,
+      `Access-Control-Request-Headers: ${requestedHeaders}`,
     ],
   });
   const { port } = await start(t, { plugins });
   for (const path of ['/v1/pets', '/v1/pets/1']) {
-    const answer = await expectAnswer(port, `OPTIONS ${path}`, 204, preflight(ours), {
+    const response = await expectAnswer(port, `OPTIONS ${path}`, 204, preflight(ours), {
       [allow]: ours,
-      'Access-Control-Allow-Headers': asked,
+      'Access-Control-Allow-Headers': requestedHeaders,
       'Access-Control-Max-Age': '600',
       Vary: 'Origin, Access-Control-Request-Headers',
     });
-    const methods = header(answer, 'Access-Control-Allow-Methods')?.split(',');
+    const methods = header(response, 'Access-Control-Allow-Methods')?.split(',');
     for (const method of ['GET', 'HEAD', 'POST']) assert.ok(methods?.includes(method));
   }
   const plain = await start(t);
@@ -87,16 +87,19 @@ test('a preflight needs no key and allows the method and headers that it asks fo
   assert.doesNotMatch(came, /^(access-control|vary)/im);
 });
 
-test('what is no origin as a browser sends it is a TypeError that says what to write', () => {
+test('corsPlugin throws a TypeError with a hint for an origin that no browser sends', () => {
   for (const [message, origins] of [
     [
       /write https:\/\/app\.example$/,
       ['example/', 'example/path', 'EXAMPLE', 'example:443'].map((end) => `https://app.${end}`),
     ],
     [/such as https:/, ['app.example', 'null', '', 'file:///home', 'https://a..example']],
-    [/a \* matches nobody/, ['*', 'https://*', 'https://*.a.example', '*.a.example']],
-    // The password is not repeated.
-    [/^origin 2 is no origin .*; write https:\/\/app\.example$/, ['https://u:secret@app.example']],
+    [/a \* matches no origin/, ['*', 'https://*', 'https://*.a.example', '*.a.example']],
+    // The message must not repeat the password.
+    [
+      /^origin 2 is not in the form that browsers send; write https:\/\/app\.example$/,
+      ['https://u:secret@app.example'],
+    ],
   ] as const)
     for (const origin of origins) {
       const making = () => corsPlugin({ origins: [ours, origin] });
@@ -108,7 +111,7 @@ test('what is no origin as a browser sends it is a TypeError that says what to w
   });
 });
 
-test('the process: --cors-origin turns it on, is repeatable, and has a variable', async (t) => {
+test('--cors-origin and PETSTORE_CORS_ORIGINS list origins', async (t) => {
   const cwd = folder(t);
   const env = { PETSTORE_STORAGE: 'memory:' };
   const allowed = async (url: string): Promise<readonly (string | null)[]> =>
@@ -127,7 +130,7 @@ test('the process: --cors-origin turns it on, is repeatable, and has a variable'
   assert.deepEqual(await allowed(variable.url), [ours, null, null]);
 });
 
-test('the process: no origin, a bad one, a missing library: one line, exit 2', async (t) => {
+test('the process exits with 2 and one line for a wrong origin or a missing library', async (t) => {
   const cwd = folder(t);
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
   for (const [args, more, line] of [
@@ -135,7 +138,7 @@ test('the process: no origin, a bad one, a missing library: one line, exit 2', a
     [
       ['--cors-origin', `${ours}/`],
       {},
-      /^--cors-origin: "https:\/\/app\.example\/": .*is no origin.*write https:\/\/app\.example$/m,
+      /^--cors-origin: "https:\/\/app\.example\/": .*is not in the form.*write https:\/\/app\.example$/m,
     ],
     [[], { PETSTORE_CORS_ORIGINS: '*' }, /^PETSTORE_CORS_ORIGINS: "\*"/],
     [['keys', 'list', '--cors-origin', ours], {}, /--cors-origin is not for keys/],

@@ -1,4 +1,4 @@
-/** The docs plugin: what it serves, and a stranger's way through the page in a real browser. */
+// Tests the docs plugin: what it serves, and Swagger UI in a real browser.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -24,7 +24,7 @@ import { serverWithoutLibraries } from './bare.js';
 import { inBrowser, openPage } from './browser.js';
 import { until } from '../support/waiting.js';
 
-/** Opens an operation, fills it in and sends it; answers its part of the page. */
+/** Sends an operation by its form, and returns the part of the page with the operation. */
 async function tryOut(page: Page, operationId: string, body?: string): Promise<Locator> {
   const operation = page.locator(`#operations-pets-${operationId}`);
   if (!(await operation.getAttribute('class'))?.includes('is-open')) {
@@ -36,15 +36,15 @@ async function tryOut(page: Page, operationId: string, body?: string): Promise<L
   return operation;
 }
 
-/** The answer that the page shows, once it has this status. */
+/** Waits for a response with a status on the page, and returns its body. */
 async function shown(operation: Locator, status: number): Promise<string> {
-  const answer = operation.locator('.live-responses-table');
-  await answer.locator('tbody .response-col_status', { hasText: String(status) }).waitFor();
-  return await answer.locator('.response-col_description pre').first().innerText();
+  const response = operation.locator('.live-responses-table');
+  await response.locator('tbody .response-col_status', { hasText: String(status) }).waitFor();
+  return await response.locator('.response-col_description pre').first().innerText();
 }
 
 test(
-  'in a browser: a 401 to read, authorise, try out adding, see it listed, every digit shown; at /docs/ too the key is there; nothing else is asked, no policy is broken',
+  'Swagger UI sends requests with the key, shows every digit, and loads nothing from elsewhere',
   inBrowser,
   async (t) => {
     const baseUrl = 'https://api.example.com/v1';
@@ -62,24 +62,28 @@ test(
       .locator('.auth-btn-wrapper')
       .getByRole('button', { name: 'Apply credentials' })
       .click();
-    // As the README says: beyond the tab, until "Logout".
+    // The key is kept after the tab is closed, until "Logout".
     const kept = await page.evaluate('[localStorage.authorized, sessionStorage.length]');
     assert.ok(Array.isArray(kept) && String(kept[0]).includes(key) && kept[1] === 0, String(kept));
     await page.goto(`${home}/docs/`);
     const servers = page.locator('.servers option');
-    // None is shown before the document is read.
+    // The page shows no server before it has read the document.
     await servers.first().waitFor({ state: 'attached' });
-    assert.deepEqual(await servers.allInnerTexts(), ['/v1'], 'no other server is offered');
+    assert.deepEqual(
+      await servers.allInnerTexts(),
+      ['/v1'],
+      'the page must offer this server only',
+    );
     await page.getByText('Experimental: the fields of an order may change.').waitFor();
 
     const operation = await tryOut(page, 'createPet');
     assert.match(await shown(operation, 201), /"id": 1,\s+"name": "Wolfgang"/);
-    const animals = [
+    const bodies = [
       '{"name":"Tüm 猫","categoryId":7,"status":"pending"}',
       '{"name":"\\"5\\": 1e9","categoryId":-9223372036854775807}',
     ];
-    for (const [index, animal] of animals.entries()) {
-      await tryOut(page, 'createPet', animal);
+    for (const [index, body] of bodies.entries()) {
+      await tryOut(page, 'createPet', body);
       await operation
         .locator('.live-responses-table pre', { hasText: `"id": ${index + 2},` })
         .first()
@@ -100,16 +104,16 @@ test(
 );
 
 test(
-  'in a browser: a page of a listed origin adds, pages and reads an error with its headers; any other page does not',
+  'a page of a listed origin can add pets and read headers and errors, other pages cannot',
   inBrowser,
   async (t) => {
     const [listed, other] = [await start(t), await start(t)];
     const origins = [`http://127.0.0.1:${listed.port}`];
     const { port } = await startWith(t, corsPlugin({ origins }));
     const { page } = await openPage(t);
-    /** The status, and a header, of what a page gets; or the error in its place. */
+    /** Sends a request from a page; returns the status and headers, or the error as a string. */
     const call = async (from: Running, path: string, init: RequestInit = {}): Promise<unknown> => {
-      // The docs' own policy would stand in the way; the probe has none.
+      // Unlike the docs, /healthz has no policy that blocks the request.
       await page.goto(`http://127.0.0.1:${from.port}/healthz`);
       return page.evaluate(`fetch('http://127.0.0.1:${port}${path}', ${JSON.stringify(init)}).then(
         ({ status, headers }) => {
@@ -135,7 +139,7 @@ test(
   },
 );
 
-test('C58 at /docs: the page and its files need no key, carry a policy without inline script, and are what the library holds', async (t) => {
+test('C58 /docs and its files need no key, and their policy forbids inline scripts', async (t) => {
   const { port } = await startWith(t, docsPlugin());
   const [html, script, css] = ['html', 'javascript', 'css'].map(
     (type) => `text/${type}; charset=utf-8`,
@@ -143,20 +147,21 @@ test('C58 at /docs: the page and its files need no key, carry a policy without i
   const library = 'public, max-age=86400';
   for (const [file, type, caching] of [
     ['', html, 'no-store'],
-    // Ours are small, and an upgrade changes them together.
+    // These are small, and are not cached so that they stay in step after an upgrade.
     ['/start.js', script, 'no-store'],
     ['/swagger-ui.css', css, library],
     ['/swagger-ui-bundle.js', script, library],
   ] as const) {
     const told = { 'Content-Type': type, 'Cache-Control': caching };
-    const answer = await expectAnswer(port, `GET /docs${file}`, 200, noKey, told);
-    const policy = header(answer, 'Content-Security-Policy') ?? '';
+    const response = await expectAnswer(port, `GET /docs${file}`, 200, noKey, told);
+    const policy = header(response, 'Content-Security-Policy') ?? '';
     assert.match(policy, /default-src 'none'; script-src 'self';/);
     assert.doesNotMatch(policy, /unsafe|https?:|\*/);
-    if (file === '') assert.doesNotMatch(answer.body, /<script>|<script [^>]*>[^<]|<style| on\w+=/);
+    if (file === '')
+      assert.doesNotMatch(response.body, /<script>|<script [^>]*>[^<]|<style| on\w+=/);
     if (caching === library) {
       const path = join(root, 'node_modules/swagger-ui-dist', file);
-      assert.equal(answer.body, readFileSync(path, 'latin1'));
+      assert.equal(response.body, readFileSync(path, 'latin1'));
     }
   }
   const missing = ['//', '/package.json', '/..%2fpackage.json', '/swagger-ui.css.map'];
@@ -168,22 +173,22 @@ test('C58 at /docs: the page and its files need no key, carry a policy without i
   assert.ok(!JSON.stringify(await documentOf(port)).includes('/docs'));
 });
 
-test('the process: --plugin docs, and --dev turns it on and says where', async (t) => {
+test('--plugin docs and --dev serve the docs, and --dev prints their URL', async (t) => {
   const cwd = folder(t);
   const env = { PETSTORE_STORAGE: 'memory:' };
-  const asked = await startServer(t, ['--plugin', 'docs'], { cwd, env });
-  assert.equal((await fetch(`${asked.url}/docs`)).status, 200);
-  assert.ok(!asked.stdout.includes('Docs:'));
+  const server = await startServer(t, ['--plugin', 'docs'], { cwd, env });
+  assert.equal((await fetch(`${server.url}/docs`)).status, 200);
+  assert.ok(!server.stdout.includes('Docs:'));
   for (const more of [[], ['--plugin', 'docs']]) {
     const dev = await startServer(t, ['--dev', ...more], { cwd, env });
-    // The banner is written behind the line that says that it listens.
+    // The banner is printed after the line `listening`.
     const address = await until('Docs:', () => / Docs: (.*)\n/m.exec(dev.stdout)?.[1]);
     assert.equal(address, `${dev.url}/docs`);
     assert.equal((await fetch(address)).status, 200);
   }
 });
 
-test('the process without the library: --plugin docs is one line and exit 2, --dev goes on without', async (t) => {
+test('without its library, --plugin docs exits with 2 and one line, and --dev serves no docs', async (t) => {
   const cwd = folder(t);
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_STORAGE: 'memory:' };
   const bare = serverWithoutLibraries(t);
@@ -199,7 +204,7 @@ test('the process without the library: --plugin docs is one line and exit 2, --d
   assert.ok(!dev.stdout.includes('Docs:'));
 });
 
-test('a library without the package says in one line which to install', async (t) => {
+test('docsPlugin throws an error that names the missing package', async (t) => {
   const module = join(dirname(serverWithoutLibraries(t).file), 'plugins/docs.js');
   const { docsPlugin: bare } = await import(module);
   assert.throws(bare, {
@@ -209,7 +214,7 @@ test('a library without the package says in one line which to install', async (t
   });
 });
 
-test('what the library reports of an install to its makers is off for this package', () => {
+test('package.json turns off the telemetry of swagger-ui-dist', () => {
   const { scarfSettings } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   assert.deepEqual(scarfSettings, { enabled: false });
 });

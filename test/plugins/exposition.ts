@@ -1,50 +1,50 @@
-/**
- * Owns a strict reading of Prometheus' text format 0.0.4, by its page of grammar, so that the
- * library does not prove itself.
- */
+// Parses Prometheus' text format 0.0.4 strictly by its specification, because the library under test
+// must not check itself.
 import assert from 'node:assert/strict';
 
+/** A metric family. */
 export interface Family {
   readonly type: string;
   readonly help: string;
   readonly samples: readonly Sample[];
 }
 
+/** A line with a value. */
 export interface Sample {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** The families of an exposition by name; fails for whatever a collector might stumble over. */
+/** Parses an exposition to its families by name. Fails if anything is against the format. */
 export function readExposition(text: string): ReadonlyMap<string, Family> {
-  assert.ok(text.endsWith('\n'), 'the last line ends');
+  assert.ok(text.endsWith('\n'), 'the last line must end with LF');
   const families = new Map<string, Family & { readonly samples: Sample[] }>();
   let current = '';
   let help = '';
   for (const line of text.split('\n').filter((each) => each !== '')) {
     const comment = /^# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)$/.exec(line);
     if (comment !== null) {
-      const [, what, name = '', said = ''] = comment;
-      if (what === 'HELP') [current, help] = [name, said];
+      const [, keyword, name = '', text = ''] = comment;
+      if (keyword === 'HELP') [current, help] = [name, text];
       else {
-        assert.equal(name, current, 'TYPE follows its HELP');
-        assert.match(said, /^(counter|gauge|histogram|summary|untyped)$/);
-        assert.ok(!families.has(name), `${name} stands once`);
-        families.set(name, { type: said, help, samples: [] });
+        assert.equal(name, current, 'TYPE must follow HELP');
+        assert.match(text, /^(counter|gauge|histogram|summary|untyped)$/);
+        assert.ok(!families.has(name), `${name} must have one TYPE`);
+        families.set(name, { type: text, help, samples: [] });
       }
       continue;
     }
     const [, name = '', labels = '', value = ''] =
       /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line) ??
-      assert.fail(`no line of the format: ${line}`);
+      assert.fail(`invalid line: ${line}`);
     const family = families.get(current) ?? assert.fail(`a sample without a TYPE: ${line}`);
     const suffixes = family.type === 'histogram' ? ['_bucket', '_sum', '_count'] : [''];
     assert.ok(
       suffixes.some((suffix) => name === current + suffix),
-      `${name} stands under ${current}`,
+      `${name} must not follow the TYPE of ${current}`,
     );
-    // What Go's ParseFloat reads, which takes these words in any case.
+    // Go's ParseFloat accepts these words in any case.
     assert.match(value, /^([+-]?Inf|NaN|-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?)$/i);
     family.samples.push({
       name,
@@ -57,6 +57,7 @@ export function readExposition(text: string): ReadonlyMap<string, Family> {
   return families;
 }
 
+/** Parses the labels of a sample. */
 function labelsOf(text: string): Readonly<Record<string, string>> {
   assert.match(text, /^([a-zA-Z_][a-zA-Z0-9_]*="([^"\\\n]|\\["\\n])*"(,|$))*$/);
   return Object.fromEntries(
@@ -67,7 +68,7 @@ function labelsOf(text: string): Readonly<Record<string, string>> {
   );
 }
 
-/** Buckets only grow, and the last one, +Inf, is the count. */
+/** Checks that counts of buckets do not decrease, and that the last one, +Inf, is the total. */
 function checkHistogram(name: string, samples: readonly Sample[]): void {
   const seriesOf = ({ labels: { le, ...rest } }: Sample): string => JSON.stringify(rest);
   for (const series of new Set(samples.map(seriesOf))) {
@@ -85,11 +86,8 @@ function checkHistogram(name: string, samples: readonly Sample[]): void {
   }
 }
 
-/**
- * The value of the one sample with this name and these labels, others allowed; undefined where
- * there is none.
- */
-export function figureOf(
+/** Returns the value of the sample with a name and at least the given labels, if any. */
+export function sampleValue(
   families: ReadonlyMap<string, Family>,
   name: string,
   labels: Readonly<Record<string, string>> = {},
@@ -101,6 +99,6 @@ export function figureOf(
         sample.name === name &&
         Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
     );
-  assert.ok(found.length <= 1, `${name} stands ${found.length} times`);
+  assert.ok(found.length <= 1, `${name} has ${found.length} samples`);
   return found[0]?.value;
 }

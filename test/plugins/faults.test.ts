@@ -1,7 +1,5 @@
-/**
- * The faults plugin and the hook that it stands on: what a request can ask for, when its operation
- * runs, and how it says no.
- */
+// Tests the faults plugin and the hook `around`: which faults there are, when the operation runs, and
+// which faults are refused.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -25,13 +23,13 @@ import {
 } from '../support/scenes.js';
 import { gate, until } from '../support/waiting.js';
 
-const words =
+const syntax =
   'one of status=408, status=409, status=429, status=500, status=502, status=503, status=504, drop and truncate, ' +
   'or delay=MILLISECONDS (up to 30000), or one of them and a delay; with before or after, or, for a delay alone, ' +
   'within; joined by commas';
-const rule = `Petstore-Fault must be ${words}.`;
+const rule = `Petstore-Fault must be ${syntax}.`;
 
-/** A petstore with the plugin. */
+/** Starts a petstore with the plugin. */
 const startFaulty = (t: TestContext, options: Parameters<typeof start>[1] = {}): Promise<Running> =>
   start(t, { plugins: [faultsPlugin()], ...options });
 const withFault = (fault: string, ...headers: readonly string[]) => ({
@@ -39,14 +37,14 @@ const withFault = (fault: string, ...headers: readonly string[]) => ({
 });
 const post = (port: number, fault: string, ...headers: readonly string[]): Promise<Answer> =>
   ask(port, 'POST', '/v1/pets', { body: animal, ...withFault(fault, ...headers) });
-/** What a repeat is with this Idempotency-Key. */
+/** Returns a request to add a pet with an idempotency key. */
 const keyed = (value: string) => ({ body: animal, headers: [`Idempotency-Key: ${value}`] });
 const count = async (port: number): Promise<number> =>
   JSON.parse((await ask(port, 'GET', '/v1/pets')).body).length;
 const add = 'POST /v1/pets';
 const list = 'GET /v1/pets';
 
-test('C61 each status is answered with its Error body and Retry-After where that helps, and nothing is added', async (t) => {
+test('C61 a fault status has its Error body and Retry-After, and no pet is added', async (t) => {
   const { port } = await startFaulty(t);
   for (const [fault, expected, retryAfter] of [
     ['status=503', '503 unavailable', '1'],
@@ -59,62 +57,62 @@ test('C61 each status is answered with its Error body and Retry-After where that
     [' before , status=503 ', '503 unavailable', '1'],
     ['delay=1,status=503', '503 unavailable', '1'],
   ] as const) {
-    const asked = { body: animal, ...withFault(fault) };
-    await expectAnswer(port, add, expected, asked, { 'Retry-After': retryAfter });
+    const parts = { body: animal, ...withFault(fault) };
+    await expectAnswer(port, add, expected, parts, { 'Retry-After': retryAfter });
   }
   assert.equal(await count(port), 0);
 });
 
-test('after: the animal is kept before the fault, and a repeat with its Idempotency-Key adds nothing', async (t) => {
+test('C61 a fault with `after` stores the pet, and a retry with its key adds nothing', async (t) => {
   const { port } = await startFaulty(t);
   assertError(await post(port, 'status=503,after', 'Idempotency-Key: one'), 503, 'unavailable');
   await expectAnswer(port, add, `201 ${firstAnimal}`, keyed('one'));
   assert.equal(await count(port), 1);
-  // An operation that fails by itself says so: the fault comes after what was carried out.
+  // If the operation fails, its error is the response, because the fault comes after success.
   const bad = { body: '{}', ...withFault('status=503,after') };
   await expectAnswer(port, add, '400 invalid_body', bad);
 });
 
-test('a delay comes before the operation or after it, and is at least as long as was asked for', async (t) => {
+test('C61 a delay before or after the operation lasts at least the requested time', async (t) => {
   const { port } = await startFaulty(t);
   for (const fault of ['delay=60', 'delay=60,after']) {
     const from = performance.now();
     assert.equal((await post(port, fault)).status, 201);
     assert.ok(performance.now() - from >= 55, fault);
   }
-  let isAnswered = false;
-  const slow = post(port, 'delay=2000,after').finally(() => (isAnswered = true));
-  await until('the animal', async () => (await count(port)) === 3);
-  assert.ok(!isAnswered, 'the animal is there while its answer waits');
+  let hasResponse = false;
+  const slow = post(port, 'delay=2000,after').finally(() => (hasResponse = true));
+  await until('the pet', async () => (await count(port)) === 3);
+  assert.ok(!hasResponse, 'the response must wait after the pet is stored');
   assert.equal((await slow).status, 201);
 });
 
-test('what is no fault answers 400 with the rule, and the operation is not carried out', async (t) => {
+test('C61 an invalid fault is 400 with the syntax, and the operation is not carried out', async (t) => {
   const { port } = await startFaulty(t);
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  // biome-ignore format: many short values; one per line would hide the test.
   const wrong = ['', ',', 'status=418', 'status=', 'status=5030', 'Status=503', 'status=503,status=429', 'status=503,drop', 'drop,truncate', 'drop,drop', 'before', 'within', 'status=503,within', 'drop,within', 'before,within', 'before,after', 'delay=-1', 'delay=30001', 'delay=1e3', 'delay=999999999999', 'status=503,', 'reset', 'toString'];
-  for (const answer of [
+  for (const response of [
     ...wrong.map((fault) => post(port, fault)),
     post(port, 'status=503', 'Petstore-Fault: status=429'),
   ])
-    assert.equal(assertError(await answer, 400, 'invalid_parameter'), rule);
+    assert.equal(assertError(await response, 400, 'invalid_parameter'), rule);
   assert.equal(await count(port), 0);
 });
 
-test('without a valid key, off the operations, or without the plugin the header does nothing', async (t) => {
+test('C61 the header has no effect without a valid key, outside /v1 or without the plugin', async (t) => {
   const { port } = await startFaulty(t);
-  const asked = withFault('status=503');
+  const parts = withFault('status=503');
   await expectAnswers(port, [
-    [list, '401 unauthorized', { ...asked, ...noKey }],
-    ['GET /healthz', 200, asked],
-    ['OPTIONS /v1/pets', 204, asked],
-    ['GET /v1/nothing', '404 not_found', asked],
-    [list, '503 unavailable', asked],
+    [list, '401 unauthorized', { ...parts, ...noKey }],
+    ['GET /healthz', 200, parts],
+    ['OPTIONS /v1/pets', 204, parts],
+    ['GET /v1/nothing', '404 not_found', parts],
+    [list, '503 unavailable', parts],
   ]);
-  await expectAnswer((await start(t)).port, list, 200, asked);
+  await expectAnswer((await start(t)).port, list, 200, parts);
 });
 
-test('C61 the OpenAPI document has the header in every operation once, the answers of all faults, and the paths of the plugin, while that is on alone', async (t) => {
+test('C61 the OpenAPI document describes the header, the faults and the paths of the plugin', async (t) => {
   let now = Date.UTC(2030, 0);
   const { port } = await startFaulty(t, { clock: () => now });
   const { port: plain } = await start(t);
@@ -126,7 +124,7 @@ test('C61 the OpenAPI document has the header in every operation once, the answe
     );
   const without = [[['limit', 'status', 'after'], ['Idempotency-Key']], [['petId']]];
   const within = without.map((item) => item.map((names) => [...names, 'Petstore-Fault']));
-  // Those of the plugin's own paths meet no fault.
+  // Faults do not apply to the plugin's own paths.
   const own = [[[], [], []], [[]]];
   assert.deepEqual(await parametersOf(plain), without);
   assert.deepEqual(await parametersOf(port), [...within, ...own]);
@@ -143,33 +141,33 @@ test('C61 the OpenAPI document has the header in every operation once, the answe
   assert.deepEqual(components.schemas.FaultRules.required, ['rules']);
   assert.ok(tags.some(({ name }: { readonly name: string }) => name === 'faults'));
 
-  // The document is made anew once a route is gone (C35).
+  // The document changes when a route is gone (C35).
   now = Date.UTC(2031, 0);
   assert.deepEqual(await parametersOf(port), [...within.slice(0, 1), ...own]);
 });
 
-test('close does not wait for a delay longer than for any request', async () => {
+test('C61 close lets a request with a short delay finish', async () => {
   const { fetch, close } = createPetstore({ keys: [key], plugins: [faultsPlugin()] });
   const headers = { ...keyHeaders, 'Petstore-Fault': 'delay=50' };
-  const answering = fetch('http://any/v1/pets', { headers });
+  const pending = fetch('http://any/v1/pets', { headers });
   await close();
-  assert.equal((await answering).status, 200);
+  assert.equal((await pending).status, 200);
 });
 
-/** What comes on a new connection until it ends, and the code of the error that ends it. */
+/** Sends bytes; returns what is received until the connection ends, and the code of its error. */
 async function read(port: number, bytes: string): Promise<readonly [string, string | undefined]> {
   const client = (await Client.connect(port)).send(bytes);
   await client.ends();
   return [client.received, Object(client.failure).code];
 }
 
-test('C62 drop resets the connection without a byte; truncate after half of the body; before or after the operation', async (t) => {
+test('C62 drop resets the connection without a response, and truncate after half of it', async (t) => {
   const { port } = await startFaulty(t);
   const send = (fault: string, id: string) => {
     const { body, headers } = keyed(id);
     return read(port, bytesOf('POST', '/v1/pets', { body, ...withFault(fault, ...headers) }));
   };
-  // The last one is kept, and never heard of: what an idempotency key exists for.
+  // With `after` the pet is stored without a response, which is why idempotency keys exist.
   for (const [fault, kept] of [
     ['drop', 0],
     ['drop,before', 0],
@@ -191,7 +189,7 @@ test('C62 drop resets the connection without a byte; truncate after half of the 
   assert.equal(await count(port), 2);
 });
 
-test('C62 what waits behind a request that is dropped is not carried out, and other connections go on', async (t) => {
+test('C62 a request pipelined after a dropped one is not carried out', async (t) => {
   const { port } = await startFaulty(t);
   const dropped = bytesOf('GET', '/v1/pets', withFault('drop'));
   const [text] = await read(port, dropped + bytesOf('POST', '/v1/pets', { body: animal }));
@@ -199,7 +197,7 @@ test('C62 what waits behind a request that is dropped is not carried out, and ot
   assert.equal(await count(port), 0);
 });
 
-test('C62 through fetch a cut rejects as a network error does, and under handler it destroys the socket', async (t) => {
+test('C62 a cut rejects `fetch` like a network error, and destroys the socket of `handler`', async (t) => {
   const [, ...ways] = await everyWay(t, await startFaulty(t));
   for (const fault of ['drop', 'truncate', 'drop,after', 'truncate,after'])
     for (const ask of ways) {
@@ -210,19 +208,19 @@ test('C62 through fetch a cut rejects as a network error does, and under handler
     }
 });
 
-test('C61 within: the operation itself takes that long, and a second request with its key is 409 until it ends', async (t) => {
+test('C61 a delay with `within` lets a second request with the same key get 409', async (t) => {
   const { port } = await startFaulty(t);
   const { body, headers } = keyed('slow');
   const slow = post(port, 'delay=700,within', ...headers);
-  // A repeat begins once the first has come, and goes on until that has its answer.
+  // Repeats the request until the first one has its response.
   for (let busy = 0; ; busy++) {
-    const answer = await ask(port, 'POST', '/v1/pets', { body, headers });
-    if (answer.status === 201) {
+    const response = await ask(port, 'POST', '/v1/pets', { body, headers });
+    if (response.status === 201) {
       assert.ok(busy > 0);
-      assert.equal(answer.body, (await slow).body);
+      assert.equal(response.body, (await slow).body);
       break;
     }
-    assertError(answer, 409, 'idempotency_in_flight');
+    assertError(response, 409, 'idempotency_in_flight');
     await sleep(10);
   }
   assert.equal(await count(port), 1);
@@ -233,7 +231,7 @@ const setRules = (port: number, rules: unknown, body = JSON.stringify({ rules })
 const rules = 'GET /v1/faults';
 const first = 'GET /v1/pets/1';
 
-test('C61 a rule meets the requests that fit, skips and counts; a header comes before it; DELETE ends it', async (t) => {
+test('C61 a rule skips and counts matching requests, and a header takes precedence', async (t) => {
   const { port } = await startFaulty(t);
   const given = [
     { method: 'POST', path: '/v1/pets', fault: 'status=503,after', times: 2, skip: 1 },
@@ -258,7 +256,7 @@ test('C61 a rule meets the requests that fit, skips and counts; a header comes b
   ]);
 });
 
-test('a rule for all leaves the ways to end it, and what needs no key', async (t) => {
+test('C61 a rule for all requests does not apply to the plugin and without a key', async (t) => {
   const { port } = await startWith(t, faultsPlugin({ rules: [{ fault: 'drop' }] }));
   const [text] = await read(port, bytesOf('GET', '/v1/pets'));
   assert.equal(text, '');
@@ -272,11 +270,11 @@ test('a rule for all leaves the ways to end it, and what needs no key', async (t
   ]);
 });
 
-test('C61 a bad rule is 400 with its number and the mend, and changes nothing', async (t) => {
+test('C61 an invalid rule is 400 with its number and a hint, and changes no rule', async (t) => {
   const { port } = await startFaulty(t);
   await setRules(port, [{ fault: 'status=503' }]);
   const drop = { fault: 'drop' };
-  const noFault = `fault must be ${words}`;
+  const noFault = `fault must be ${syntax}`;
   const noTimes = 'times must be an integer from 1 to 1000000, or be left out';
   for (const [bad, problem] of [
     ...[{ fault: 'status=418' }, {}, { fault: 5 }, 5, null].map((each) => [each, noFault] as const),
@@ -310,7 +308,7 @@ test('C61 a bad rule is 400 with its number and the mend, and changes nothing', 
 
 for (const isByProgram of [false, true]) {
   const by = isByProgram ? 'the program' : 'the plugin';
-  test(`C63 reset by ${by}: the animals of the start, ids from 1, no keys, no rules of the plugin, and no page of before`, async (t) => {
+  test(`C63 a reset by ${by} restores the first pets, and clears ids, keys, rules and pages`, async (t) => {
     const storage = memoryStorage({ pets: [{ name: 'Tom', categoryId: 7n }] });
     const { port } = await startFaulty(t, { storage });
     const tom = '{"id":1,"name":"Tom","categoryId":7}';
@@ -320,7 +318,7 @@ for (const isByProgram of [false, true]) {
     await expectAnswers(port, [
       ...Array.from({ length: 3 }, () => [add, 201, adding] as const),
       [add, `201 ${firstAnimal.replace('1', '5')}`, keyed('k')],
-      // A full page is kept once it is asked for again.
+      // A full page is cached when it is requested again.
       ...Array.from({ length: 3 }, () => [page, `200 [${second}]`] as const),
     ]);
     await setRules(port, [{ path: '/v1/pets/{petId}', fault: 'status=500' }]);
@@ -341,12 +339,12 @@ for (const isByProgram of [false, true]) {
   });
 }
 
-/** The routes that requests of these tests can meet faults on are those of pets, and `/v1/kennels`. */
+/** A plugin with the route `/v1/kennels`, on which faults apply too. */
 const late: Plugin = ({ route }) =>
   route({ path: '/v1/kennels', methods: { PATCH: { handler: () => emptyReply(204, []) } } });
 
-/** Rules that fit no request, and the words that name the nearest route. */
-const unreachable: readonly (readonly [rule: object, words: string])[] = [
+/** Rules that match no route, each with the end of its message, which names the nearest route. */
+const unreachable: readonly (readonly [rule: object, problem: string])[] = [
   ...[
     ['/v1/pet', '/v1/pets'],
     ['/v1/pets/', '/v1/pets'],
@@ -357,7 +355,7 @@ const unreachable: readonly (readonly [rule: object, words: string])[] = [
     ['/v1/pets/{id}', '/v1/pets/{petId}'],
     ['/v1/pets/17', '/v1/pets/{petId}'],
     ['/v1/pets/x'.padEnd(60_000, 'x'), '/v1/pets/{petId}'],
-    // These meet no fault.
+    // Faults do not apply to these.
     ['/v1/faults', '/v1/pets'],
     ['/v1/reset', '/v1/pets'],
     ['/healthz', '/v1/pets'],
@@ -384,16 +382,16 @@ const unreachable: readonly (readonly [rule: object, words: string])[] = [
   ),
 ];
 
-test('C61 a rule that no request can meet is 400 and names the nearest route, also of a later plugin', async (t) => {
+test('C61 a rule that matches no route is 400 and names the nearest route', async (t) => {
   const { port } = await startWith(t, faultsPlugin(), late);
   const good = { method: 'PATCH', path: '/v1/kennels', fault: 'status=500' };
   assert.equal((await setRules(port, [good])).status, 200);
-  for (const [rule, words] of unreachable) {
-    const answer = await setRules(port, [good, { ...rule, fault: 'drop' }]);
-    const message = assertError(answer, 400, 'invalid_body');
+  for (const [rule, problem] of unreachable) {
+    const response = await setRules(port, [good, { ...rule, fault: 'drop' }]);
+    const message = assertError(response, 400, 'invalid_body');
     assert.equal(
       message,
-      `In rules, rule 2 is wrong: ${words}.`,
+      `In rules, rule 2 is wrong: ${problem}.`,
       JSON.stringify(rule).slice(0, 99),
     );
   }
@@ -402,13 +400,13 @@ test('C61 a rule that no request can meet is 400 and names the nearest route, al
     assert.equal((await setRules(port, [{ ...rule, fault: 'drop' }])).status, 200);
 });
 
-test('C61 the library refuses a rule that no request can meet with a TypeError', async () => {
+test('C61 createPetstore throws a TypeError for a rule that matches no route', async () => {
   const withRules = (rules: readonly object[], ...plugins: readonly Plugin[]) =>
     createPetstore({ keys: [key], plugins: [faultsPlugin({ rules: Object(rules) }), ...plugins] });
-  for (const [rule, words] of unreachable)
+  for (const [rule, problem] of unreachable)
     assert.throws(() => withRules([{ ...rule, fault: 'drop' }], late), {
       name: 'TypeError',
-      message: `faultsPlugin: rule 1 is wrong: ${words}`,
+      message: `faultsPlugin: rule 1 is wrong: ${problem}`,
     });
 
   // The route of an async plugin may be missing until it has started.
@@ -433,7 +431,7 @@ test('C61 the library refuses a rule that no request can meet with a TypeError',
     assert.throws(() => faultsPlugin({ rules: Object(bad) }), {
       message: /rules must be an array/,
     });
-  // A misspelt option would be a test in which nothing fails.
+  // With a misspelt option, a client would be tested without faults.
   const misspelt = Object({ rule: [{ fault: 'drop' }] });
   assert.throws(() => faultsPlugin(misspelt), {
     name: 'TypeError',
@@ -441,14 +439,14 @@ test('C61 the library refuses a rule that no request can meet with a TypeError',
   });
 });
 
-test('C61 the rules that GET shows can be put back and go on where they were', async (t) => {
+test('C61 PUT accepts the rules of GET and continues their counts', async (t) => {
   const { port } = await startFaulty(t);
   const given = [
     { method: 'POST', fault: 'status=503', times: 2, skip: 2 },
     { method: 'GET', path: '/v1/pets/{petId}', fault: 'status=500', skip: 1 },
   ];
   await setRules(port, given);
-  /** Puts back what is shown; the same is shown again. */
+  /** Sets the rules that GET returns, and checks that GET returns the same. */
   const putBack = async () => {
     const { body } = await ask(port, 'GET', '/v1/faults');
     const set = await setRules(port, [], body);
@@ -470,11 +468,11 @@ test('C61 the rules that GET shows can be put back and go on where they were', a
   const parsed = JSON.parse(await putBack());
   assert.deepEqual(parsed.rules[0], { ...given[0], left: 0 });
 
-  // The library takes them as well.
+  // The option `rules` accepts them too.
   const { port: other } = await startWith(t, faultsPlugin(parsed));
   await expectAnswer(other, rules, `200 ${JSON.stringify(parsed)}`);
 
-  const words =
+  const problem =
     'left must be an integer from 0 to times, null if times is left out, or be left out';
   for (const bad of [
     { left: 1 },
@@ -484,7 +482,7 @@ test('C61 the rules that GET shows can be put back and go on where they were', a
   ])
     assert.equal(
       assertError(await setRules(port, [{ fault: 'drop', ...bad }]), 400, 'invalid_body'),
-      `In rules, rule 1 is wrong: ${words}.`,
+      `In rules, rule 1 is wrong: ${problem}.`,
     );
   const skipped = await setRules(port, [{ fault: 'drop', skip: 1, skipped: 2 }]);
   assert.match(
@@ -493,7 +491,7 @@ test('C61 the rules that GET shows can be put back and go on where they were', a
   );
 });
 
-test('C61 at most 1,000 rules hold', async (t) => {
+test('C61 more than 1,000 rules are refused', async (t) => {
   const { port } = await startFaulty(t);
   const rule = { method: 'HEAD', fault: 'drop' };
   const some = (count: number) => Array.from({ length: count }, () => rule);
@@ -503,7 +501,7 @@ test('C61 at most 1,000 rules hold', async (t) => {
   assert.throws(() => faultsPlugin({ rules: some(1_001) }), { message: /1001 is too many/ });
 });
 
-test('C57 C61 a key whose request is delayed within is checked as any key: after validation, and only by operations that know keys', async (t) => {
+test('C57 C61 a request with the key of a delayed one is validated before the 409', async (t) => {
   const reached = gate();
   const seen: Plugin = ({ around }) => around((_, next) => (reached.open(), next()));
   const { port, petstore } = await startWith(t, seen, faultsPlugin());
@@ -529,15 +527,15 @@ test('C57 C61 a key whose request is delayed within is checked as any key: after
     [add, `201 ${firstAnimal}`, { body: animal }],
     [add, 201, keyed('other')],
   ]);
-  // An invalid request is 400 at once, because its operation never begins.
+  // An invalid request is 400 at once, because its operation does not begin.
   const bad = { body: '{}', headers: [...headers, 'Petstore-Fault: delay=30000,within'] };
   await expectAnswer(port, add, '400 invalid_body', bad);
-  // Several plugins may hold it, and close ends the delay.
+  // `close` ends the delay.
   await Promise.all([petstore.close(), slow]);
   assert.equal((await slow).status, 201);
 });
 
-test('C61 a storage without keys refuses a key at once, also within', async (t) => {
+test('C61 a storage without keys refuses a key at once, also of a delayed request', async (t) => {
   const { port } = await startFaulty(t, { storage: plainStorage() });
   const from = performance.now();
   assertError(
@@ -548,15 +546,15 @@ test('C61 a storage without keys refuses a key at once, also within', async (t) 
   assert.ok(performance.now() - from < 15_000);
 });
 
-/** How a client goes away while its request is delayed: by its port, and by the way it goes. */
+/** The ways in which a client leaves while its request is delayed. */
 const leaving: Readonly<Record<string, (client: Client) => unknown>> = {
   'closes its connection': (client) => client.destroy(),
   'resets its connection': (client) => client.reset(),
-  'closes its side': (client) => client.endSending(),
+  'closes its sending side': (client) => client.endSending(),
 };
 
 for (const [how, leave] of Object.entries(leaving))
-  test(`C53 C61 a delay ends when the client ${how}, and its request is carried out`, async (t) => {
+  test(`C53 C61 a delay ends if the client ${how}, and its request is carried out`, async (t) => {
     const { plugin, reaches } = countingPets();
     const running = await startWith(t, plugin, faultsPlugin());
     const foreign = await serve(t, running.petstore.handler);
@@ -582,7 +580,7 @@ for (const [how, leave] of Object.entries(leaving))
     assert.ok(performance.now() - from < 6_000);
   });
 
-test('C61 a delay ends when its fetch is aborted, and its request is carried out', async () => {
+test('C61 a delay ends if its fetch is aborted, and its request is carried out', async () => {
   const { plugin, reaches } = countingPets();
   const plugins = [plugin, faultsPlugin()];
   const { fetch, storage, close } = createPetstore({ keys: [key], plugins });
@@ -600,7 +598,7 @@ test('C61 a delay ends when its fetch is aborted, and its request is carried out
   await close();
 });
 
-test('C61 close ends delays before it waits for requests, and no listener is too many', async () => {
+test('C61 close ends delays, and many delays cause no warning of Node', async () => {
   const warnings: Error[] = [];
   const hear = (warning: Error) => void warnings.push(warning);
   process.on('warning', hear);
@@ -630,37 +628,37 @@ test('C62 truncate sends no body to HEAD, and of a long page at most 64 KiB', as
   for (let i = 0; i < 5; i++) await running.petstore.storage.insert({ name, categoryId: 1n });
   const page = await ask(running.port, 'GET', '/v1/pets');
   for (const port of [running.port, foreign]) {
-    const asked = withFault('truncate,after');
-    const [head] = await read(port, bytesOf('HEAD', '/v1/pets', asked));
+    const parts = withFault('truncate,after');
+    const [head] = await read(port, bytesOf('HEAD', '/v1/pets', parts));
     assert.match(head, /^HTTP\/1\.1 200 [\s\S]*\r\n\r\n$/);
     assert.match(head, new RegExp(`Content-Length: ${page.body.length}\r\n`, 'i'));
 
-    const [text, code] = await read(port, bytesOf('GET', '/v1/pets', asked));
+    const [text, code] = await read(port, bytesOf('GET', '/v1/pets', parts));
     const body = text.slice(text.indexOf('\r\n\r\n') + 4);
     assert.ok(body === page.body.slice(0, 65_536), `${body.length} bytes`);
     if (port === running.port) assert.equal(code, 'ECONNRESET');
   }
 });
 
-test('C63 reset is 404 where the storage does not forget', async (t) => {
+test('C63 /v1/reset is 404 if the storage has no reset', async (t) => {
   const { port } = await startFaulty(t, { storage: plainStorage() });
   await expectAnswer(port, 'POST /v1/reset', '404 not_found');
 });
 
-test('C64 the header Date is of the clock, over a socket and under handler', async (t) => {
+test('C64 Date is the time of the option `clock`, over a socket and under `handler`', async (t) => {
   const clock = () => Date.UTC(2030, 11, 5, 23, 59, 50);
   const ways = await everyWay(t, await start(t, { clock }));
   for (const ask of ways.slice(0, 2))
     assert.equal((await ask('/v1/pets')).headers.get('Date'), 'Thu, 05 Dec 2030 23:59:50 GMT');
 });
 
-test('around wraps what is carried out, the first plugin outermost, and nothing that is refused before', async (t) => {
+test('C72 around wraps accepted requests only, with the first plugin outermost', async (t) => {
   const seen: string[] = [];
   const wrapping =
     (name: string): Plugin =>
     ({ around }) =>
       around(async (request, next) => {
-        // The fixture asks for the server's health after each answer that is an error.
+        // After an error, the fixture requests /healthz.
         if (request.keyName === undefined) return next();
         seen.push(`${name} ${request.method} ${request.keyName} ${request.header('x-a')}`);
         const reply = await next();

@@ -1,7 +1,5 @@
-/**
- * The metrics plugin: what Prometheus reads, read by its grammar; the storage's figures on a disk
- * whose syncs we hold.
- */
+// Tests the metrics plugin: what Prometheus reads, and the storage's metrics on a disk whose syncs
+// the test delays.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileStorage } from '../../dist/index.js';
@@ -12,30 +10,31 @@ import { assertRefused, folder, startServer } from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 import { nodeDisk } from '../../dist/journal/index.js';
 import { serverWithoutLibraries } from './bare.js';
-import { readExposition, figureOf, type Family } from './exposition.js';
+import { readExposition, sampleValue, type Family } from './exposition.js';
 import { diskWith } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
 const plugins = [metricsPlugin()];
 
-/** What is read of the figures: one of a name and labels. */
-type Figures = (
+/** Returns the value of the sample with a name and labels. */
+type Values = (
   name: string,
   labels?: Readonly<Record<string, string>>,
-) => ReturnType<typeof figureOf>;
+) => ReturnType<typeof sampleValue>;
 
-async function scrape(port: number): Promise<readonly [Figures, ReadonlyMap<string, Family>]> {
+/** Requests and parses the metrics. */
+async function scrape(port: number): Promise<readonly [Values, ReadonlyMap<string, Family>]> {
   const told = { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' };
   const { body } = await expectAnswer(port, 'GET /metrics', 200, noKey, told);
   assert.ok(!/secret|PROPFIND|key-1/i.test(body));
   const families = readExposition(body);
-  return [(name, labels) => figureOf(families, name, labels), families];
+  return [(name, labels) => sampleValue(families, name, labels), families];
 }
 
-test('requests are counted by method, route and status, and timed; a client’s path, method or key is in no label', async (t) => {
+test('metrics count and time requests by method, route and status, never by path or key', async (t) => {
   const { port } = await start(t, { plugins });
   await add(port, animal);
-  for (const [request, status, words] of [
+  for (const [request, status, parts] of [
     ['GET /v1/pets/1', 200],
     ['GET /v1/pets/1', 200],
     ['GET /v1/%70ets/77', 404],
@@ -47,8 +46,8 @@ test('requests are counted by method, route and status, and timed; a client’s 
     ['SECRET /', 501],
     ['GET /metrics', 200],
   ] as const)
-    await expectAnswer(port, request, status, words);
-  const [figure, families] = await scrape(port);
+    await expectAnswer(port, request, status, parts);
+  const [value, families] = await scrape(port);
   for (const [method, route, status, count] of [
     ['POST', '/v1/pets', '201', 1],
     ['GET', '/v1/pets/{petId}', '200', 2],
@@ -60,17 +59,17 @@ test('requests are counted by method, route and status, and timed; a client’s 
     ['other', 'none', '501', 1],
     ['GET', '/metrics', '200', 1],
   ] as const)
-    assert.equal(figure('http_requests_total', { method, route, status }), count, route);
+    assert.equal(value('http_requests_total', { method, route, status }), count, route);
   const durations = { method: 'GET', route: '/v1/pets/{petId}' };
-  assert.equal(figure('http_request_duration_seconds_count', durations), 4);
-  const seconds = figure('http_request_duration_seconds_sum', durations) ?? 0;
+  assert.equal(value('http_request_duration_seconds_count', durations), 4);
+  const seconds = value('http_request_duration_seconds_sum', durations) ?? 0;
   assert.ok(seconds > 0 && seconds < 4);
   assert.equal(families.get('http_requests_total')?.type, 'counter');
   assert.equal(families.get('http_request_duration_seconds')?.type, 'histogram');
 });
 
-test('it says what the process does, the delay of its event loop included', async (t) => {
-  const [figure, families] = await scrape((await start(t, { plugins })).port);
+test('metrics include those of the process, such as the lag of the event loop', async (t) => {
+  const [value, families] = await scrape((await start(t, { plugins })).port);
   for (const name of [
     'process_cpu_user_seconds_total',
     'process_resident_memory_bytes',
@@ -79,10 +78,10 @@ test('it says what the process does, the delay of its event loop included', asyn
     'nodejs_version_info',
   ])
     assert.ok(families.has(name), name);
-  assert.ok((figure('process_resident_memory_bytes') ?? 0) > 2 ** 20);
+  assert.ok((value('process_resident_memory_bytes') ?? 0) > 2 ** 20);
 });
 
-test('animals held, the size of a commit, its sync and the queue behind it are those of the disk', async (t) => {
+test('metrics show the stored pets, the size and time of commits, and the queue', async (t) => {
   const [syncing, mayEnd] = [gate(), gate()];
   let isHeld = false;
   const datasync = async (descriptor: number): Promise<void> => {
@@ -122,16 +121,16 @@ test('animals held, the size of a commit, its sync and the queue behind it are t
   assert.ok(seconds >= heldSeconds && seconds < 10, `${seconds} s, held for ${heldSeconds} s`);
 });
 
-test('a storage that says neither how much it holds nor when it commits has no such figures, and no zero in their place', async (t) => {
+test('metrics leave out values that the storage does not know', async (t) => {
   const { port } = await start(t, { storage: plainStorage(), plugins });
   await add(port, animal);
-  const [figure] = await scrape(port);
+  const [value] = await scrape(port);
   for (const name of ['petstore_pets', 'petstore_commit_queue_pets'])
-    assert.equal(figure(name), undefined);
-  assert.equal(figure('http_requests_total', { method: 'POST' }), 1);
+    assert.equal(value(name), undefined);
+  assert.equal(value('http_requests_total', { method: 'POST' }), 1);
 });
 
-test('each of several petstores counts its own, also behind the other’s end', async (t) => {
+test('each petstore counts its own requests, also after another petstore closed', async (t) => {
   const [one, other] = [await start(t, { plugins }), await start(t, { plugins })];
   for (let count = 0; count < 3; count++) await expectAnswer(one.port, 'GET /v1/pets', 200);
   await add(other.port, animal);
@@ -139,18 +138,18 @@ test('each of several petstores counts its own, also behind the other’s end', 
   const [ofOther] = await scrape(other.port);
   assert.equal(ofOther('http_requests_total', route), 1);
   await other.petstore.close();
-  const [figure] = await scrape(one.port);
-  assert.equal(figure('http_requests_total', route), 3);
-  assert.equal(figure('petstore_pets'), 0);
+  const [value] = await scrape(one.port);
+  assert.equal(value('http_requests_total', route), 3);
+  assert.equal(value('petstore_pets'), 0);
 });
 
-test('the process: --plugin metrics serves them for its own storage; a missing library is one line, exit 2', async (t) => {
+test('--plugin metrics serves metrics, or exits with 2 and one line without its library', async (t) => {
   const cwd = folder(t);
   const server = await startServer(t, ['--plugin', 'metrics'], { cwd });
   await Promise.all(['a', 'b', 'c'].map((name) => server.add(name)));
   const families = readExposition(await (await fetch(`${server.url}/metrics`)).text());
-  assert.equal(figureOf(families, 'petstore_pets'), 3);
-  assert.equal(figureOf(families, 'petstore_commit_pets_sum'), 3);
+  assert.equal(sampleValue(families, 'petstore_pets'), 3);
+  assert.equal(sampleValue(families, 'petstore_commit_pets_sum'), 3);
   const env = { PORT: '0', PETSTORE_API_KEYS: 'a', PETSTORE_PLUGINS: 'metrics' };
   assertRefused(
     await serverWithoutLibraries(t).run(['--storage', 'memory:'], { cwd, env }),

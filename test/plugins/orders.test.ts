@@ -1,7 +1,4 @@
-/**
- * The orders plugin: placing and listing, what it keeps where, its part of the document, and how it
- * fails.
- */
+// Tests the orders plugin: placing and listing orders, where they are stored, and errors.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,14 +22,14 @@ const path = '/v1/store/orders';
 const [list, place] = [`GET ${path}`, `POST ${path}`];
 const order = { body: '{"petId":1,"quantity":1}' };
 
-/** The text of an order that was placed. */
+/** Returns the JSON of an order of pet 1. */
 const placed = (id: number, quantity = 1): string =>
   `{"id":${id},"petId":1,"quantity":${quantity},"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}`;
 const idsOf = ({ body }: Answer): readonly number[] =>
   JSON.parse(body).map(({ id }: { readonly id: number }) => id);
 
-/** A petstore with one animal and the plugin. */
-async function withOne(
+/** Starts a petstore with one pet and the plugin. */
+async function startWithPet(
   t: Parameters<typeof start>[0],
   options: Parameters<typeof start>[1] = {},
 ): Promise<Running> {
@@ -42,8 +39,8 @@ async function withOne(
   return running;
 }
 
-test('an order of a known animal is placed with id, status and time, and listed', async (t) => {
-  const { port } = await withOne(t);
+test('an order of a stored pet is stored with id, status and time, and listed', async (t) => {
+  const { port } = await startWithPet(t);
   const most = 2_147_483_647;
   await expectAnswers(port, [
     [place, `201 ${placed(1, 2)}`, { body: '{"petId":1,"quantity":2,"status":"shipped","id":77}' }],
@@ -53,8 +50,8 @@ test('an order of a known animal is placed with id, status and time, and listed'
   ]);
 });
 
-test('limit, after and status are as on pets, and Link leads through all pages', async (t) => {
-  const { port } = await withOne(t);
+test('a list of orders takes limit, after and status, and Link leads through all pages', async (t) => {
+  const { port } = await startWithPet(t);
   for (let count = 0; count < 25; count++) await expectAnswer(port, place, 201, order);
   for (const [query, ids] of [
     ['?limit=2&after=3&other=1', [4, 5]],
@@ -64,22 +61,22 @@ test('limit, after and status are as on pets, and Link leads through all pages',
     assert.deepEqual(idsOf(await ask(port, 'GET', path + query)), ids);
   const seen: number[] = [];
   for (let next: string | undefined = `${path}?limit=10&status=placed`; next !== undefined; ) {
-    const answer: Answer = await ask(port, 'GET', next);
-    seen.push(...idsOf(answer));
-    next = /^<([^>]*)>; rel="next"$/.exec(header(answer, 'Link') ?? '')?.[1];
+    const response: Answer = await ask(port, 'GET', next);
+    seen.push(...idsOf(response));
+    next = /^<([^>]*)>; rel="next"$/.exec(header(response, 'Link') ?? '')?.[1];
     if (next !== undefined) assert.match(next, /\?limit=10&status=placed&after=\d+$/);
   }
   assert.deepEqual(
     seen,
     Array.from({ length: 25 }, (_, index) => index + 1),
   );
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  // biome-ignore format: many short values; one per line would hide the test.
   for (const query of ['limit=0', 'limit=101', 'limit=05', 'limit=', 'after=-1', 'after=x', 'status=sold', 'status=Placed', 'status=', 'limit=1&limit=1', '%zz'])
     await expectAnswer(port, `${list}?${query}`, '400 invalid_parameter');
 });
 
-test('what is no order, or of no animal that is there, is a 400 that names every field, and nothing is kept', async (t) => {
-  const { port } = await withOne(t);
+test('an invalid order, or one of an unknown pet, is 400 and names each wrong field', async (t) => {
+  const { port } = await startWithPet(t);
   const both = /petId .*quantity must be an integer from 1 to 2147483647\.$/;
   for (const [body, message] of [
     ['{}', /petId .*quantity/],
@@ -89,11 +86,11 @@ test('what is no order, or of no animal that is there, is a 400 that names every
       (quantity) => [`{"petId":1,"quantity":${quantity}}`, /^quantity/] as const,
     ),
     ...['2', '0', '9223372036854775808'].map(
-      (id) => [`{"petId":${id},"quantity":1}`, /^petId must be the id of an animal/] as const,
+      (id) => [`{"petId":${id},"quantity":1}`, /^petId must be the id of a pet/] as const,
     ),
   ] as const) {
-    const answer = await ask(port, 'POST', path, { body });
-    assert.match(assertError(answer, 400, 'invalid_body'), message, body);
+    const response = await ask(port, 'POST', path, { body });
+    assert.match(assertError(response, 400, 'invalid_body'), message, body);
   }
   await expectAnswers(port, [
     [place, '400 invalid_json', { body: '{"petId":1,"petId":1}' }],
@@ -101,24 +98,24 @@ test('what is no order, or of no animal that is there, is a 400 that names every
   ]);
 });
 
-test('orders are in a file beside the animals’, and outlast restarts; in memory they do not', async (t) => {
+test('orders are stored in a file next to that of the pets, and survive restarts', async (t) => {
   const storagePath = newPath();
-  const first = await withOne(t, { storage: await fileStorage(storagePath) });
+  const first = await startWithPet(t, { storage: await fileStorage(storagePath) });
   const adding = Array.from({ length: 5 }, () => expectAnswer(first.port, place, 201, order));
   await Promise.all(adding);
   const { body } = await ask(first.port, 'GET', path);
   await first.petstore.close();
   const lines = readFileSync(`${storagePath}.orders`, 'utf8').split('\n');
   assert.equal(`[${lines.filter((line) => line.startsWith('{"id"')).join(',')}]`, body);
-  const second = await withOne(t, { storage: await fileStorage(storagePath) });
+  const second = await startWithPet(t, { storage: await fileStorage(storagePath) });
   await expectAnswers(second.port, [
     [list, `200 ${body}`],
     [place, `201 ${placed(6)}`, order],
   ]);
-  await expectAnswer((await withOne(t, { storage: memoryStorage() })).port, list, '200 []');
+  await expectAnswer((await startWithPet(t, { storage: memoryStorage() })).port, list, '200 []');
 });
 
-test('orders that cannot be read stop a petstore from listening, touch nothing, and answer 503 elsewhere', async () => {
+test('a damaged file of orders stops the petstore from listening and is not changed', async () => {
   const storagePath = newPath();
   await (await fileStorage(storagePath)).close();
   for (const line of [
@@ -140,21 +137,21 @@ test('orders that cannot be read stop a petstore from listening, touch nothing, 
       ['/readyz', 503],
       ['/v1/pets', 200],
     ] as const) {
-      const answer = await petstore.fetch(`http://a${target}`, { headers: keyHeaders });
-      assert.equal(answer.status, status, target);
+      const response = await petstore.fetch(`http://a${target}`, { headers: keyHeaders });
+      assert.equal(response.status, status, target);
     }
     await petstore.close();
     assert.equal(readFileSync(`${storagePath}.orders`, 'utf8'), text);
   }
 });
 
-test('a storage that keeps nothing but animals is refused', () => {
+test('ordersPlugin throws a TypeError for a storage without records', () => {
   const options = { keys: [key], storage: plainStorage(), plugins: [ordersPlugin()] };
-  const message = /nothing but animals/;
+  const message = /keeps only pets/;
   assert.throws(() => createPetstore(options), { name: 'TypeError', message });
 });
 
-test('the process: what was answered 201 is there behind a kill -9; a damaged file is one line, exit 3', async (t) => {
+test('--plugin orders keeps acknowledged orders after kill -9, and exits with 3 for damage', async (t) => {
   const cwd = folder(t);
   const args = ['--plugin', 'orders'];
   const first = await startServer(t, args, { cwd });

@@ -1,7 +1,4 @@
-/**
- * The page at `/` in a real browser: the key, the animals page by page, adding one, and what goes
- * wrong.
- */
+// Tests the page at `/` in a real browser: the key, lists of pets, adding a pet, and errors.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -23,7 +20,7 @@ import { inBrowser, openPage, type Visit } from './browser.js';
 
 const plugins = [docsPlugin()];
 
-/** The page of a petstore, as somebody uses it. */
+/** The page of a petstore, as a person uses it. */
 class Shop {
   readonly page: Page;
   readonly requests: Visit['requests'];
@@ -37,7 +34,7 @@ class Shop {
 
   async giveKey(token = key): Promise<void> {
     await this.page.getByLabel('Your key').fill(token);
-    await this.press('Show the animals');
+    await this.press('Show the pets');
   }
 
   async press(name: string): Promise<void> {
@@ -48,40 +45,40 @@ class Shop {
     await this.page.getByRole('link', { name }).click();
   }
 
-  /** Fills in the form, and presses Add. */
+  /** Fills in the form and presses Add. */
   async add(name: string, category = '1'): Promise<void> {
     await this.page.getByLabel('Name').fill(name);
     await this.page.getByLabel('Category').fill(category);
     await this.press('Add');
   }
 
-  /** Waits until the element of this id has this text. */
+  /** Waits until an element contains a text. */
   async says(id: 'key-error' | 'list-error' | 'add-error' | 'add-form', text: string) {
     await this.page.locator(`#${id}`, { hasText: text }).waitFor();
   }
 
   async isEmpty(): Promise<void> {
-    await this.page.getByText('There is none here.').waitFor();
+    await this.page.getByText('There are no pets on this page.').waitFor();
   }
 
   async added(id: number): Promise<void> {
     await this.page.getByText(`Added with the id ${id}.`).waitFor();
   }
 
-  /** The texts of the table, once its first id is this one. */
+  /** Waits until the first row has an id, and returns the texts of the rows. */
   async rows(firstId: bigint | number): Promise<readonly string[]> {
     const hasText = new RegExp(`^${firstId}$`);
     await this.page.locator('#rows tr:first-child td:first-child', { hasText }).waitFor();
     return this.page.locator('#rows tr').allInnerTexts();
   }
 
-  /** What it complained about beside these. */
-  complaintsBut(expected: RegExp): readonly string[] {
+  /** Returns the errors and warnings that a pattern does not match. */
+  complaintsExcept(expected: RegExp): readonly string[] {
     return this.#complaints.filter((complaint) => !expected.test(complaint));
   }
 }
 
-/** The page of a petstore of its own, with the key where one is given. */
+/** Starts a petstore and opens its page, by default with the key. */
 async function shop(
   t: TestContext,
   options: Partial<PetstoreOptions> = {},
@@ -94,10 +91,10 @@ async function shop(
   return Object.assign(opened, running);
 }
 
-/** A storage with these animals. */
+/** Returns a storage that contains pets. */
 const holding = (pets: readonly PetDraft[]): PetStorage => memoryStorage({ pets });
 
-test('C58 at /: a page without a key, of this machine alone, with a policy; what it links to is there', async (t) => {
+test('C58 / is a page that needs no key, has a policy, and links only to this server', async (t) => {
   const { port } = await start(t, { plugins });
   const page = await expectAnswer(port, 'GET /', 200, noKey, {
     'Content-Type': 'text/html; charset=utf-8',
@@ -113,7 +110,7 @@ test('C58 at /: a page without a key, of this machine alone, with a policy; what
   await expectAnswer((await start(t)).port, 'GET /', 404);
 });
 
-/** The port of a server that has a petstore at /shop, and asks it as Express does. */
+/** Starts a server that mounts a petstore at /shop as Express does, and returns its port. */
 async function mounted(t: TestContext, options: Partial<PetstoreOptions> = {}): Promise<number> {
   const { handler, close } = createPetstore({ keys: [key], plugins, ...options });
   atEnd(t, close);
@@ -126,9 +123,9 @@ async function mounted(t: TestContext, options: Partial<PetstoreOptions> = {}): 
   });
 }
 
-test('C58 under a framework: the mount path leads to itself with a slash, where the page is', async (t) => {
+test('C58 a mount path redirects to the page at the same path with a slash', async (t) => {
   const port = await mounted(t);
-  // The fixture would look for the server's health at its root.
+  // Without this, the fixture would request /healthz on the connection.
   const closing = { headers: ['Connection: close'] };
   for (const request of ['GET /shop', 'HEAD /shop', 'GET /shop?a=b']) {
     const told = { Location: '/shop/', 'Content-Type': undefined };
@@ -148,18 +145,18 @@ test('C58 under a framework: the mount path leads to itself with a slash, where 
     });
 });
 
-test('C58 in a browser: /shop shows the animals of a petstore at /shop', inBrowser, async (t) => {
+test('C58 the page works at the mount path /shop', inBrowser, async (t) => {
   const port = await mounted(t, { storage: holding([{ name: 'Rex', categoryId: 5n }]) });
   const opened = new Shop(await openPage(t));
   await opened.page.goto(`http://127.0.0.1:${port}/shop`);
   await opened.giveKey();
   assert.deepEqual(await opened.rows(1), ['1\tRex\t5\t']);
   assert.equal(opened.page.url(), `http://127.0.0.1:${port}/shop/`);
-  assert.deepEqual(opened.complaintsBut(/^$/), []);
+  assert.deepEqual(opened.complaintsExcept(/^$/), []);
 });
 
 test(
-  'what cannot be a key is told so, without a request, and is not kept; a wrong key is told, the right one shows the animals, is kept for the tab, and can be forgotten',
+  'the page refuses a wrong key, and keeps a valid key for the tab until it is forgotten',
   inBrowser,
   async (t) => {
     const storage = holding([{ name: '<b>Rex</b>', categoryId: 5n }]);
@@ -168,7 +165,7 @@ test(
     const before = requests.length;
     for (const wrong of ['psk_猫', 'psk_é', 'psk_\u0000', 'two words', '  ']) {
       await own.giveKey(wrong);
-      await own.says('key-error', 'This cannot be a key:');
+      await own.says('key-error', 'This is not a valid key:');
       assert.equal(await page.evaluate('sessionStorage.length'), 0, wrong);
       await page.evaluate("document.getElementById('key-error').textContent = ''");
     }
@@ -176,12 +173,12 @@ test(
 
     await own.giveKey('wrong');
     await page.getByRole('alert').filter({ hasText: 'API key' }).waitFor();
-    assert.ok(await page.getByRole('heading', { name: 'Animals' }).isHidden());
+    assert.ok(await page.getByRole('heading', { name: 'Pets', exact: true }).isHidden());
     await own.giveKey(` ${key} `);
     assert.deepEqual(await own.rows(1), ['1\t<b>Rex</b>\t5\t']);
     await page.reload();
     assert.equal((await own.rows(1)).length, 1);
-    // For the tab alone, as the README says.
+    // The key is kept for this tab only.
     const kept = await page.evaluate('[Object.values(sessionStorage), localStorage.length]');
     assert.deepEqual(kept, [[key], 0]);
     await own.press('Forget the key');
@@ -193,11 +190,11 @@ test(
       assert.ok(address.startsWith(`http://127.0.0.1:${own.port}/`) || address === 'data:,');
       assert.ok(!address.includes(key));
     }
-    assert.deepEqual(own.complaintsBut(/status of 401/), []);
+    assert.deepEqual(own.complaintsExcept(/status of 401/), []);
   },
 );
 
-test('pages, filter and the way back are in the address', inBrowser, async (t) => {
+test('the URL of the page contains the filter and the page of the list', inBrowser, async (t) => {
   const pets = Array.from(
     { length: 45 },
     (_, index): PetDraft => ({
@@ -231,7 +228,7 @@ test('pages, filter and the way back are in the address', inBrowser, async (t) =
 });
 
 test(
-  'ids at the end of int64 are shown, and paged by, to the last digit; however long a name is, all else stands on one line, also on a phone; in the dark the page is dark',
+  'the page shows all digits of ids, wraps only names, and follows the dark mode',
   inBrowser,
   async (t) => {
     const far = 2n ** 63n - 30n;
@@ -260,7 +257,7 @@ test(
       assert.ok(Array.isArray(lines));
       for (const row of [lines.slice(0, 4), lines.slice(4, 8)]) {
         assert.deepEqual([row[0], row[2], row[3]], [1, 1, 1], `${width}`);
-        assert.ok(row[1] > 1, `${width}: the name goes on in the next line`);
+        assert.ok(row[1] > 1, `${width}: the name must wrap`);
       }
       const box = await page.locator('#rows td:nth-child(2)').first().boundingBox();
       assert.ok((box?.width ?? 0) >= leastName, `${width}: the name is ${box?.width} wide`);
@@ -279,7 +276,7 @@ test(
 );
 
 test(
-  'an animal is added by the keyboard alone; what is wrong with it is said, and what was typed stays',
+  'the page can be used by keyboard, and keeps the input after an error',
   inBrowser,
   async (t) => {
     const own = await shop(t, {}, null);
@@ -292,16 +289,16 @@ test(
     };
     await keys(key, 'Enter');
     await own.isEmpty();
-    // The heading has the focus; then the filter, the name, the category.
+    // The focus moves from the heading to the filter, the name and the category.
     await keys('Tab', 'Tab', '"Tüm" 猫', 'Tab', '9223372036854775808', 'Enter');
     await own.says('add-error', 'ategory id must be an integer from');
     assert.equal(await page.getByLabel('Name').inputValue(), '"Tüm" 猫');
     const category = page.getByLabel('Category');
     for (const wrong of ['', '7.0.0', '1,"status":"sold"']) {
       await category.fill(wrong);
-      const answered = page.waitForResponse((response) => response.status() === 400);
+      const refused = page.waitForResponse((response) => response.status() === 400);
       await keys('Enter');
-      await answered;
+      await refused;
     }
     assert.deepEqual(await stored(own), []);
     await category.fill('9223372036854775807');
@@ -313,14 +310,14 @@ test(
     await own.petstore.close();
     await own.add('late');
     await own.says('add-error', 'cannot be reached');
-    assert.deepEqual(own.complaintsBut(/status of 400|ERR_CONNECTION/), []);
+    assert.deepEqual(own.complaintsExcept(/status of 400|ERR_CONNECTION/), []);
   },
 );
 
 type Foreign = Parameters<Route['fulfill']>[0];
 const html = { contentType: 'text/html', body: '<!doctype html><title>Sign in</title>' };
 const json = { contentType: 'application/json' };
-/** What is no answer of a petstore, and what is said of it. */
+/** Responses that are not from a petstore, and the start of the message on each. */
 const foreign: readonly (readonly [Foreign, string])[] = [
   ...[502, 200, 401, 403].map(
     (status) => [{ status, ...html }, `status ${status}, text/html`] as const,
@@ -330,11 +327,11 @@ const foreign: readonly (readonly [Foreign, string])[] = [
   [{ status: 200, ...json, body: '{}' }, 'status 200, application/json'],
   [{ status: 200, ...json, body: '"signed out"' }, 'status 200, application/json'],
   [{ status: 200, body: '' }, 'status 200.'],
-  [{ body: '<p>' }, 'no answer of a petstore: status 200'],
+  [{ body: '<p>' }, 'not from a petstore: status 200'],
 ];
 
 test(
-  'an animal whose answer is lost, in whatever way, is there once after Add was pressed again; what is no answer of a petstore is said with its status, and the key stays',
+  'Add pressed again after a lost response adds the pet once, and the page shows the error',
   inBrowser,
   async (t) => {
     const sent: unknown[] = [];
@@ -345,7 +342,7 @@ test(
       });
     const own = await shop(t, { plugins: [...plugins, noting] }, null);
     const { page } = own;
-    // As on a page that came by plain HTTP from another machine.
+    // Browsers have no `randomUUID` on pages over plain HTTP from another machine.
     await page.addInitScript('delete Crypto.prototype.randomUUID');
     await page.reload();
     await own.giveKey();
@@ -355,21 +352,21 @@ test(
     });
     const away = [undefined, 'The server cannot be reached; try again.'] as const;
     const failures = [away, ...foreign, ...refusals];
-    for (const [index, [answer, words]] of failures.entries()) {
-      // What comes in place of the answer to what was carried out.
+    for (const [index, [replacement, message]] of failures.entries()) {
+      // The request is carried out, and the page gets another response.
       await page.route('**/v1/pets', async (route) => {
         await route.fetch();
-        await (answer === undefined ? route.abort() : route.fulfill(answer));
+        await (replacement === undefined ? route.abort() : route.fulfill(replacement));
       });
-      const times = answer === undefined ? 2 : 1;
+      const times = replacement === undefined ? 2 : 1;
       for (let again = 0; again < times; again++) {
         await own.add(`n${index}`);
-        await own.says('add-error', words);
+        await own.says('add-error', message);
       }
       await page.unrouteAll();
       await own.press('Add');
       await own.added(index + 1);
-      assert.equal(new Set(sent.slice(-times - 1)).size, 1, words);
+      assert.equal(new Set(sent.slice(-times - 1)).size, 1, message);
     }
     assert.deepEqual(
       await stored(own),
@@ -381,19 +378,19 @@ test(
   },
 );
 
-test('another text, and the same one after an answer, is another animal', inBrowser, async (t) => {
+test('Add with another text, or after a response, adds another pet', inBrowser, async (t) => {
   const own = await shop(t);
   const { page } = own;
   const sent: unknown[] = [];
-  const answers = ['lost', 'lost', 'refused', 'refused'];
+  const outcomes = ['lost', 'lost', 'refused', 'refused'];
   await page.route('**/v1/pets', async (route) => {
     sent.push(await route.request().headerValue('idempotency-key'));
-    const answer = answers.shift();
-    if (answer === undefined) return route.continue();
-    if (answer === 'lost') return route.abort();
+    const response = outcomes.shift();
+    if (response === undefined) return route.continue();
+    if (response === 'lost') return route.abort();
     return route.fulfill({ status: 400, body: '{"message":"Refused."}' });
   });
-  for (const [name, words] of [
+  for (const [name, message] of [
     ['a', 'cannot be reached'],
     ['b', 'cannot be reached'],
     ['c', 'Refused.'],
@@ -402,7 +399,7 @@ test('another text, and the same one after an answer, is another animal', inBrow
     ['c', 'Added with the id 2.'],
   ] as const) {
     await own.add(name);
-    await own.says('add-form', words);
+    await own.says('add-form', message);
     await page.locator('#add:enabled').waitFor();
   }
   assert.equal(new Set(sent).size, 6);
@@ -410,11 +407,11 @@ test('another text, and the same one after an answer, is another animal', inBrow
   assert.deepEqual(await stored(own), ['1 c 1 -', '2 c 1 -']);
 });
 
-test('a redirect, as to a login elsewhere, is said, and not followed', inBrowser, async (t) => {
+test('the page reports a redirect and does not follow it', inBrowser, async (t) => {
   let isSignedOut = false;
-  let asked = 0;
+  let loginCount = 0;
   const login = await serve(t, (_request, response) => {
-    asked++;
+    loginCount++;
     response.end('<title>Sign in</title>');
   });
   const signingOut: Plugin = ({ around }) =>
@@ -426,12 +423,12 @@ test('a redirect, as to a login elsewhere, is said, and not followed', inBrowser
   await own.isEmpty();
   isSignedOut = true;
   await own.page.reload();
-  await own.says('list-error', 'no answer of a petstore: a redirect elsewhere');
-  assert.equal(asked, 0);
+  await own.says('list-error', 'not from a petstore: a redirect elsewhere');
+  assert.equal(loginCount, 0);
 });
 
 test(
-  'a number with zeros or a plus in front is refused by what is wrong with it; a field has one name: in its label, at the head of its column, and in a message',
+  'the page refuses leading zeros and a plus sign, and uses the labels in messages',
   inBrowser,
   async (t) => {
     const own = await shop(t);
@@ -451,8 +448,8 @@ test(
       ['-09223372036854775808', '-9223372036854775808'],
     ] as const) {
       await own.add('Bond', wrong);
-      const words = `category id has zeros or a plus sign in front; write ${right}.`;
-      await own.says('add-error', words);
+      const message = `category id has leading zeros or a plus sign; write ${right}.`;
+      await own.says('add-error', message);
       assert.equal(await page.getByLabel('Category').inputValue(), wrong);
     }
     assert.equal(requests.length, before);
@@ -465,16 +462,12 @@ test(
   },
 );
 
-test(
-  'a storage without idempotency keys is told of; Add again does without',
-  inBrowser,
-  async (t) => {
-    const own = await shop(t, { storage: plainStorage() });
-    await own.add('a');
-    await own.says('add-error', 'keeps no idempotency keys');
-    assert.deepEqual(await stored(own), []);
-    await own.press('Add');
-    await own.added(1);
-    assert.deepEqual(await stored(own), ['1 a 1 -']);
-  },
-);
+test('Add pressed again works with a storage without idempotency keys', inBrowser, async (t) => {
+  const own = await shop(t, { storage: plainStorage() });
+  await own.add('a');
+  await own.says('add-error', 'keeps no idempotency keys');
+  assert.deepEqual(await stored(own), []);
+  await own.press('Add');
+  await own.added(1);
+  assert.deepEqual(await stored(own), ['1 a 1 -']);
+});

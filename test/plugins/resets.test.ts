@@ -1,4 +1,4 @@
-/** C71: a reset of the storage, and the requests that came before it. */
+// Tests C71: a reset of the storage refuses requests that came before it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -26,14 +26,14 @@ const add = 'POST /v1/pets';
 const list = 'GET /v1/pets';
 const reset = 'POST /v1/reset';
 
-/** A petstore with the plugin, whose requests are counted. */
+/** Starts a petstore with the faults plugin and a count of requests. */
 async function startCounting(t: Parameters<typeof start>[0], storage = memoryStorage()) {
   const { plugin, reaches } = countingPets();
   const running = await start(t, { storage, plugins: [plugin, faultsPlugin()] });
   return { ...running, storage, reaches };
 }
 
-/** The ways to reset a petstore. */
+/** The ways of resetting a petstore. */
 const resets: Readonly<Record<string, (petstore: Petstore, storage: MemoryStorage) => unknown>> = {
   'storage.reset()': (_, storage) => storage.reset(),
   'POST /v1/reset': async ({ fetch }) => {
@@ -43,7 +43,7 @@ const resets: Readonly<Record<string, (petstore: Petstore, storage: MemoryStorag
 };
 
 for (const [how, resetBy] of Object.entries(resets))
-  test(`C71 ${how} ends every delay with 503, and what waited is not carried out`, async (t) => {
+  test(`C71 ${how} ends every delay with 503 and carries out no delayed request`, async (t) => {
     const running = await startCounting(t);
     const { petstore, storage, port, reaches } = running;
     const faults = ['', ',before', ',within', ',after', ',status=500', ',drop', ',truncate,after'];
@@ -67,7 +67,7 @@ for (const [how, resetBy] of Object.entries(resets))
 
       const from = performance.now();
       await resetBy(petstore, storage);
-      // At once: neither the pets nor the keys of the requests that waited are in the way.
+      // The pets and idempotency keys of the delayed requests are gone at once.
       const next = { ...keyHeaders, 'Idempotency-Key': 'key,within0' };
       const init = { method: 'POST', headers: next, body: animal };
       const response = await petstore.fetch('http://any/v1/pets', init);
@@ -81,7 +81,7 @@ for (const [how, resetBy] of Object.entries(resets))
       assert.ok(performance.now() - from < 15_000, 'the delays ended early');
       await expectAnswer(port, list, `200 [${firstAnimal}]`);
       reached++;
-      // The key of the new request is not forgotten as the old request ends.
+      // The end of the old request does not delete the key of the new request.
       await expectAnswer(port, add, `201 ${firstAnimal}`, {
         body: animal,
         headers: ['Idempotency-Key: key,within0'],
@@ -91,7 +91,7 @@ for (const [how, resetBy] of Object.entries(resets))
     }
   });
 
-test('C71 a request whose body is still to come when the storage is reset is 503', async (t) => {
+test('C71 a reset refuses a request whose body is incomplete with 503', async (t) => {
   const storage = memoryStorage();
   const running = await start(t, { storage, plugins: [faultsPlugin()] });
   const bytes = bytesOf('POST', '/v1/pets', { body: animal, headers: ['Expect: 100-continue'] });
@@ -102,7 +102,7 @@ test('C71 a request whose body is still to come when the storage is reset is 503
   await client.expect('503 unavailable');
   await client.closed();
 
-  // The rules of the next test are not set either.
+  // Rules whose body comes after the reset are not set.
   const body = JSON.stringify({ rules: [{ fault: 'drop' }] });
   const put = bytesOf('PUT', '/v1/faults', { body, headers: ['Expect: 100-continue'] });
   const other = await connectTo(t, running, put.slice(0, -body.length));
@@ -114,12 +114,12 @@ test('C71 a request whose body is still to come when the storage is reset is 503
   assert.equal(storage.size, 0);
 });
 
-test('C71 what waits or is unread behind a request that a reset refuses is not carried out', async (t) => {
+test('C71 requests pipelined after a request that a reset refuses are not carried out', async (t) => {
   const running = await startCounting(t);
   const { reaches, port, storage } = running;
-  const words = { body: animal, headers: ['Petstore-Fault: delay=30000'] };
+  const parts = { body: animal, headers: ['Petstore-Fault: delay=30000'] };
   const plain = bytesOf('POST', '/v1/pets', { body: animal });
-  const client = await connectTo(t, running, bytesOf('POST', '/v1/pets', words) + plain);
+  const client = await connectTo(t, running, bytesOf('POST', '/v1/pets', parts) + plain);
   await reaches(1);
   client.send(plain);
   await expectAnswer(port, reset, 204);
@@ -129,7 +129,7 @@ test('C71 what waits or is unread behind a request that a reset refuses is not c
   assert.equal(storage.size, 0);
 });
 
-test('C71 what waits behind a request that was carried out before the reset is 503', async (t) => {
+test('C71 a request pipelined after one that was in flight at a reset is 503', async (t) => {
   const [reached, released] = [gate(), gate()];
   const storage = memoryStorage();
   const slow: Plugin = ({ route }) =>
@@ -155,14 +155,14 @@ test('C71 what waits behind a request that was carried out before the reset is 5
   assert.equal(storage.size, 0);
 });
 
-test('C71 requests behind a reset on its own connection are carried out', async (t) => {
+test('C71 requests pipelined after a reset are carried out', async (t) => {
   const running = await startCounting(t);
   const plain = bytesOf('POST', '/v1/pets', { body: animal });
   const client = await connectTo(t, running, plain + bytesOf('POST', '/v1/reset') + plain);
   await client.expect(201, 204, `201 ${firstAnimal}`);
 });
 
-test('C71 an operation of a plugin may reset the storage by itself', async (t) => {
+test('C71 an operation of a plugin may reset the storage', async (t) => {
   const storage = memoryStorage();
   const forget: Plugin = ({ route }) =>
     route({
@@ -177,7 +177,7 @@ test('C71 an operation of a plugin may reset the storage by itself', async (t) =
   ]);
 });
 
-test('C71 two resets at once are both 204, and a reset behind close is 503', async (t) => {
+test('C71 concurrent resets are 204, and a reset after close is 503', async (t) => {
   const { petstore, port } = await startCounting(t);
   const init = { method: 'POST', headers: keyHeaders };
   const both = [1, 2].map(() => petstore.fetch('http://any/v1/reset', init));
@@ -187,7 +187,7 @@ test('C71 two resets at once are both 204, and a reset behind close is 503', asy
   assert.equal((await petstore.fetch('http://any/v1/reset', init)).status, 503);
 });
 
-test('C71 a reset while the petstore closes neither hangs nor stores what waited', async () => {
+test('C71 a reset during close ends delayed requests with 503', async () => {
   const storage = memoryStorage();
   const { plugin, reaches } = countingPets();
   const petstore = createPetstore({ keys: [key], storage, plugins: [plugin, faultsPlugin()] });
@@ -200,34 +200,34 @@ test('C71 a reset while the petstore closes neither hangs nor stores what waited
   await closing;
 });
 
-test('C71 a verifier that takes its time does not let a request past a reset', async (t) => {
-  const [asked, letIn] = [gate(), gate()];
+test('C71 a reset refuses a request whose key is still being verified', async (t) => {
+  const [reached, released] = [gate(), gate()];
   const storage = memoryStorage();
   const keys = async () => {
-    asked.open();
-    await letIn.opened;
+    reached.open();
+    await released.opened;
     return 'me';
   };
   const { port } = await start(t, { storage, keys });
   const adding = ask(port, 'POST', '/v1/pets', { body: animal });
-  await asked.opened;
+  await reached.opened;
   await storage.reset();
-  letIn.open();
+  released.open();
   assert.equal((await adding).status, 503);
   assert.equal(storage.size, 0);
 });
 
-test('C71 a watcher of resets that throws does not stop the reset', async () => {
+test('C71 a listener of onReset that throws does not stop the reset', async () => {
   const storage = memoryStorage({ pets: [{ name: 'Tom', categoryId: 7n }] });
   const heard: string[] = [];
-  storage.onReset?.(() => assert.fail('of a watcher'));
+  storage.onReset?.(() => assert.fail('from a listener'));
   storage.onReset?.(() => void heard.push(`${storage.size}`));
   await storage.insert({ name: 'Rex', categoryId: 1n });
   await storage.reset();
   assert.deepEqual([storage.size, heard], [1, ['1']]);
 });
 
-test('C63 C71 a reset brings back the rules of the start with their counts, in each petstore', async (t) => {
+test('C63 C71 a reset restores the rules of the start with their counts', async (t) => {
   const rules = [{ method: 'POST', path: '/v1/pets', fault: 'status=503', times: 1, skip: 1 }];
   const plugin = faultsPlugin({ rules });
   const storages = [memoryStorage(), memoryStorage()];

@@ -1,5 +1,5 @@
-// Takes the picture of the README, or one at the path of its argument: the page at `/` in light and
-// in dark, side by side, with animals of data/.
+// Takes the README's picture, or one at the path in its argument: the page at `/` in light and dark,
+// side by side, with pets of data/.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -11,7 +11,7 @@ import { executablePath, missing } from './browser.js';
 if (executablePath === undefined) throw new Error(missing);
 const petstore = createPetstore({ keys: ['key'], plugins: [docsPlugin()] });
 const lines = readFileSync(join(root, 'data/animals.jsonl'), 'utf8').trim().split('\n');
-// A browser without the fonts of the world shows boxes for the other names.
+// A browser without fonts for other scripts shows boxes.
 for (const line of lines.filter((text) =>
   /"name":"[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic} .]+"/u.test(text),
 ))
@@ -24,7 +24,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   const page = await browser.newPage({ viewport: { width: 540, height: 640 }, colorScheme });
   await page.goto(`${url}/#limit=3`);
   await page.getByLabel('Your key').fill('key');
-  await page.getByRole('button', { name: 'Show the animals' }).click();
+  await page.getByRole('button', { name: 'Show the pets' }).click();
   await page.locator('#rows tr').nth(2).waitFor();
   await page.evaluate('document.activeElement.blur()');
   pictures.push((await page.screenshot({ fullPage: true })).toString('base64'));

@@ -2,7 +2,7 @@
 import { clearTimeout, setTimeout } from 'node:timers';
 import { PetstoreError, type AcceptedRequest } from '../../index.js';
 
-/** How many requests may be delayed at the same time: three for each connection of a port. */
+/** The maximum number of requests that are delayed at a time, about three for each connection. */
 const maxDelayed = 32_768;
 
 /** The delayed requests of one petstore. */
@@ -10,8 +10,9 @@ export class Delays {
   #count = 0;
 
   /**
-   * Runs `work`, which waits; counts it until it has ended.
-   * @throws PetstoreError `too_many_requests` if too many others wait.
+   * Runs `work`, which delays a request, and returns its result.
+   *
+   * @throws PetstoreError `too_many_requests` if too many requests are delayed
    */
   async run<Result>(work: () => Promise<Result>): Promise<Result> {
     if (this.#count >= maxDelayed)
@@ -27,7 +28,7 @@ export class Delays {
     }
   }
 
-  /** Waits for a time in milliseconds, or until the request is abandoned. */
+  /** Waits for a time in milliseconds, or until the client abandons the request. */
   wait(delayMs: number, { onAbandoned }: AcceptedRequest): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, delayMs);

@@ -1,4 +1,4 @@
-/** The OpenAPI document of the faults plugin. */
+/** The part of the OpenAPI document that the faults plugin adds. */
 import {
   errorResponses,
   jsonContent,
@@ -11,7 +11,7 @@ import {
 import { maxRules } from './rules.js';
 import { codes, faultWords } from './words.js';
 
-/** The header in the OpenAPI document. */
+/** The Parameter Object of the header. */
 const parameter: OpenApiValue = {
   name: 'Petstore-Fault',
   in: 'header',
@@ -23,7 +23,7 @@ const rulesContent = jsonContent(schemaRef('FaultRules'), {
   rules: [{ method: 'POST', path: '/v1/pets', fault: 'status=503,after', times: 2 }],
 });
 const rulesResponse = {
-  200: response('The rules, each with how many requests are left.', rulesContent),
+  200: response('The rules, each with the number of requests that are left.', rulesContent),
 };
 const operation = (operationId: string, summary: string, responses: object): OpenApiOperation => ({
   operationId,
@@ -31,19 +31,19 @@ const operation = (operationId: string, summary: string, responses: object): Ope
   summary,
   responses: { ...responses, ...errorResponses(['unauthorized']) },
 });
-/** The Operation Objects of the plugin's own paths. */
+/** The Operation Objects of the plugin's paths. */
 export const documents = {
   list: operation('listFaults', 'List the fault rules', rulesResponse),
   set: {
-    ...operation('setFaults', 'Set the fault rules, in the place of those before', {
+    ...operation('setFaults', 'Replace all fault rules', {
       ...rulesResponse,
       ...errorResponses(['invalid_body']),
     }),
     requestBody: { required: true, content: rulesContent },
   },
-  end: operation('endFaults', 'End all fault rules', { 204: { description: 'Ended.' } }),
-  reset: operation('resetStore', 'Reset the store to the pets and the fault rules of its start', {
-    204: { description: 'Reset; requests that were waiting get 503.' },
+  end: operation('endFaults', 'Delete all fault rules', { 204: { description: 'Deleted.' } }),
+  reset: operation('resetStore', 'Reset the pets and the fault rules to those of the start', {
+    204: { description: 'Reset. Requests that were delayed get 503.' },
   }),
 };
 
@@ -51,19 +51,31 @@ const count = { type: 'integer', format: 'int32' };
 const schemas = {
   FaultRule: {
     type: 'object',
-    description: 'A rule of `GET` can be put back as it is.',
+    description: '`PUT` accepts rules as `GET` returns them.',
     required: ['fault'],
     properties: {
-      method: { type: 'string', description: 'Of the requests; left out for any.' },
-      path: { type: 'string', description: 'Of their route; left out for any.' },
-      fault: { type: 'string', description: `What goes wrong: ${faultWords}.` },
-      times: { ...count, minimum: 1, description: 'How many requests it meets; left out for all.' },
-      skip: { ...count, minimum: 0, description: 'How many are let pass first.' },
-      skipped: { ...count, minimum: 0, description: 'How many of `skip` were let pass so far.' },
+      method: { type: 'string', description: 'Method of the requests; any by default.' },
+      path: { type: 'string', description: 'Path of the route; any by default.' },
+      fault: { type: 'string', description: `The fault: ${faultWords}.` },
+      times: {
+        ...count,
+        minimum: 1,
+        description: 'Number of requests that get the fault; all by default.',
+      },
+      skip: {
+        ...count,
+        minimum: 0,
+        description: 'Number of requests to skip first; 0 by default.',
+      },
+      skipped: {
+        ...count,
+        minimum: 0,
+        description: 'Number of requests that were skipped so far.',
+      },
       left: {
         type: ['integer', 'null'],
         minimum: 0,
-        description: 'How many it will still meet; null if `times` is left out.',
+        description: 'Number of requests that will still get the fault; null without `times`.',
       },
     },
   },
@@ -74,15 +86,15 @@ const schemas = {
   },
 };
 
-/** Adds the header and the responses of all faults to each operation that a fault can meet. */
+/** Adds the header and the error responses to each operation on which faults apply. */
 export function describeFaults(document: OpenApiDocument): void {
   Object.assign(document.components.schemas, schemas);
-  document.tags.push({ name: 'faults', description: 'What goes wrong on purpose.' });
+  document.tags.push({ name: 'faults', description: 'Faults on purpose, to test clients.' });
 
   const operations = Object.values<object>(Object(document['paths'])).flatMap((item) =>
     Object.values(item),
   );
-  // Added to each operation: many generators ignore the parameters of a path.
+  // Added to each operation, because many generators ignore the parameters of a path.
   for (const each of operations.filter(({ tags }) => tags !== undefined && tags[0] !== 'faults')) {
     each.parameters = [...(each.parameters ?? []), parameter];
     each.responses = { ...errorResponses(Object.values(codes)), ...each.responses };

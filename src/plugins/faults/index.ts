@@ -1,4 +1,4 @@
-/** The parts of the faults plugin. */
+/** The modules of the faults plugin. */
 export { Delays } from './delays.js';
 export { describeFaults, documents } from './documents.js';
 export { ActiveRules, checkMatches, checkRules, type FaultRule } from './rules.js';

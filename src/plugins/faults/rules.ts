@@ -1,49 +1,55 @@
-/** The rules of the faults plugin: their checks, and how many requests each will still meet. */
+/** The rules of the faults plugin: their checks, and their counts of requests. */
 import type { AcceptedRequest, RouteSummary } from '../../index.js';
 import { faultWords, parseFault, type Fault } from './words.js';
 
-/** A fault for each request that fits, as if it carried the header `Petstore-Fault`. */
+/** A fault for each matching request, as if the request had the header `Petstore-Fault`. */
 export interface FaultRule {
-  /** The method of the requests, such as `POST`; left out for any. */
+  /** The method of the requests, such as `POST`. By default any. */
   readonly method?: string;
-  /** The path of their route, such as `/v1/pets/{petId}`; left out for any. */
+  /** The path of the route, such as `/v1/pets/{petId}`. By default any. */
   readonly path?: string;
-  /** The fault, in the words of the header, such as `status=503,after`. */
+  /** The value of the header, such as `status=503,after`. */
   readonly fault: string;
-  /** How many requests it meets, from 1; left out for all. */
+  /** The number of requests that get the fault, from 1 to 1,000,000. By default all. */
   readonly times?: number;
   /**
-   * How many requests that fit are let pass first.
+   * The number of matching requests to skip first, up to 1,000,000.
+   *
    * @defaultValue 0
    */
   readonly skip?: number;
   /**
-   * How many of `skip` were let pass so far.
+   * The number of requests that were skipped so far, up to `skip`.
+   *
    * @defaultValue 0
    */
   readonly skipped?: number;
   /**
-   * How many requests it will still meet, from 0; null if `times` is left out.
+   * The number of requests that will still get the fault; null without `times`.
+   *
    * @defaultValue `times`
    */
   readonly left?: number | null;
 }
 
-/** The most rules that may hold at the same time, because each request is compared with all. */
+/** The maximum number of rules, because each request is compared with all of them. */
 export const maxRules = 1_000;
 
 const maxCount = 1_000_000;
 
-/** Makes the error for rules of which something is wrong. */
+/** Returns the error to throw for a problem of a rule. */
 type Refuse = (problem: string) => Error;
 
-/** The check of one member of a rule, and the words for what it must be. */
-type Member = readonly [isRight: (value: unknown, rule: CountedRule) => boolean, words: string];
+/** The check of one member of a rule, and the end of the message `NAME must be …`. */
+type MemberCheck = readonly [
+  isValid: (value: unknown, rule: CountedRule) => boolean,
+  requirement: string,
+];
 
-/** What the checks of counts compare with. */
+/** The members of a rule with which the checks compare counts. */
 type CountedRule = Readonly<Partial<Record<'times' | 'skip', unknown>>>;
 
-const members: Readonly<Record<keyof FaultRule, Member>> = {
+const memberChecks: Readonly<Record<keyof FaultRule, MemberCheck>> = {
   method: [
     (value) => typeof value === 'string' && /^[A-Z]+$/.test(value),
     'a method such as POST, or be left out',
@@ -70,20 +76,21 @@ function isCount(value: unknown, least: number): boolean {
   return Number.isInteger(value) && Number(value) >= least && Number(value) <= maxCount;
 }
 
-/** @throws the error of `refuse` */
+/** @throws the error of `refuse` if a member is not valid */
 function checkRule(value: unknown, refuse: Refuse): asserts value is FaultRule {
   const rule: Readonly<Record<string, unknown>> = Object(value);
-  if (Object.keys(rule).some((name) => !Object.hasOwn(members, name)))
+  if (Object.keys(rule).some((name) => !Object.hasOwn(memberChecks, name)))
     throw refuse('has an unknown member; it may have method, path, fault, times, skip');
 
-  for (const [name, [isRight, words]] of Object.entries(members))
+  for (const [name, [isValid, requirement]] of Object.entries(memberChecks))
     if (name === 'fault' || rule[name] !== undefined)
-      if (!isRight(rule[name], rule)) throw refuse(`is wrong: ${name} must be ${words}`);
+      if (!isValid(rule[name], rule)) throw refuse(`is wrong: ${name} must be ${requirement}`);
 }
 
 /**
- * Returns a copy of rules, checked for all but their routes.
- * @throws the error of `refuse` for the first rule that is wrong.
+ * Checks everything of rules except their routes, and returns a copy of them.
+ *
+ * @throws the error of `refuse` for the first rule that is not valid
  */
 export function checkRules(rules: readonly unknown[], refuse: Refuse): readonly FaultRule[] {
   if (rules.length > maxRules) throw refuse(`${maxRules + 1} is too many; give up to ${maxRules}`);
@@ -95,9 +102,10 @@ export function checkRules(rules: readonly unknown[], refuse: Refuse): readonly 
 }
 
 /**
- * Checks that each rule can meet a request.
- * @param routes - The routes on which requests meet faults.
- * @throws the error of `refuse` for the first rule that cannot; it names the nearest route.
+ * Checks that each rule matches a route.
+ *
+ * @param routes The routes on which faults apply.
+ * @throws the error of `refuse` for the first rule that matches none, with the nearest route
  */
 export function checkMatches(
   rules: readonly FaultRule[],
@@ -130,7 +138,7 @@ export function checkMatches(
   }
 }
 
-/** Returns the path of the route that a path probably means. */
+/** Returns the path of the route that is closest to `path`. */
 function nearestPath(path: string, routes: readonly RouteSummary[]): string {
   const segments = path.toLowerCase().split('/');
   const isMeant = (route: string) => {
@@ -143,13 +151,13 @@ function nearestPath(path: string, routes: readonly RouteSummary[]): string {
   return paths.find(isMeant) ?? nearestTo(path, paths);
 }
 
-/** Returns the text that is nearest to another. */
+/** Returns the text that is closest to `text`. */
 function nearestTo(text: string, texts: readonly string[]): string {
   const distances = texts.map((each) => distanceOf(text, each));
   return texts[distances.indexOf(Math.min(...distances))] ?? 'none';
 }
 
-/** Counts the characters to add, remove or replace in the first 200, regardless of case. */
+/** Returns the edit distance of the first 200 characters, regardless of case. */
 function distanceOf(one: string, other: string): number {
   const [from, to] = [one.slice(0, 200).toLowerCase(), other.slice(0, 200).toLowerCase()];
   let row = Array.from({ length: to.length + 1 }, (_, at) => at);
@@ -180,12 +188,12 @@ class ActiveRule {
     this.#rule = rule;
     this.#fault = parseFault(fault);
     this.#left = left ?? times;
-    // A rule that has met a request has let all others pass before.
+    // A rule that has already produced a fault has skipped all requests that it had to skip.
     this.#skipped = this.#left < times ? skip : (skipped ?? 0);
   }
 
-  /** Counts a request that fits; returns the fault if the rule meets it. */
-  meet({ method, route }: AcceptedRequest): Fault | undefined {
+  /** Returns the fault for a request, if any, and counts the request if it matches. */
+  faultFor({ method, route }: AcceptedRequest): Fault | undefined {
     const { method: ownMethod = method, path = route, skip = 0 } = this.#rule;
     if (ownMethod !== method || path !== route || this.#left === 0) return undefined;
     if (this.#skipped < skip) {
@@ -196,7 +204,7 @@ class ActiveRule {
     return this.#fault;
   }
 
-  /** Returns the rule with its counts; a rule made of it goes on where this one is. */
+  /** Returns the rule with its counts, so that a new rule can continue from them. */
   toJSON(): FaultRule {
     const { times, skip = 0 } = this.#rule;
     const isSkipping = this.#skipped > 0 && this.#left === (times ?? Number.POSITIVE_INFINITY);
@@ -208,19 +216,19 @@ class ActiveRule {
   }
 }
 
-/** The rules in effect of one petstore. */
+/** The rules in effect in a petstore. */
 export class ActiveRules {
   #rules: readonly ActiveRule[] = [];
 
-  /** Replaces all rules by checked ones. */
+  /** Replaces all rules. `rules` are checked already. */
   set(rules: readonly FaultRule[]): void {
     this.#rules = rules.map((rule) => new ActiveRule(rule));
   }
 
-  /** Returns the fault of the first rule that meets a request. */
-  meet(request: AcceptedRequest): Fault | undefined {
+  /** Returns the fault of the first rule that has one for a request. */
+  faultFor(request: AcceptedRequest): Fault | undefined {
     for (const rule of this.#rules) {
-      const fault = rule.meet(request);
+      const fault = rule.faultFor(request);
       if (fault !== undefined) return fault;
     }
     return undefined;

@@ -1,7 +1,7 @@
-/** The words of a fault: what the header `Petstore-Fault` and the rules say. */
+/** Parses faults, as the header `Petstore-Fault` and the rules write them. */
 import type { ReplyErrorCode } from '../../index.js';
 
-/** The statuses of faults, with the code of their Error body. */
+/** The error codes of faults, by their status. */
 export const codes = {
   408: 'request_timeout',
   409: 'idempotency_in_flight',
@@ -12,10 +12,10 @@ export const codes = {
   504: 'gateway_timeout',
 } as const satisfies Readonly<Record<number, ReplyErrorCode>>;
 
-/** The longest delay, so that a client cannot keep connections open for long. */
+/** The maximum delay, so that a client cannot keep connections open for long. */
 const maxDelayMs = 30_000;
 
-/** The rule that the words of a fault obey, for messages. */
+/** The syntax of a fault, for messages. */
 export const faultWords =
   `one of status=${Object.keys(codes).join(', status=')}, drop and truncate, or ` +
   `delay=MILLISECONDS (up to ${maxDelayMs}), or one of them and a delay; ` +
@@ -23,17 +23,17 @@ export const faultWords =
 
 /** A fault of one request. */
 export interface Fault {
-  /** The code of the error response, if there is one. */
+  /** The code of the error response, if any. */
   readonly code: ReplyErrorCode | undefined;
-  /** How the connection breaks, if it does. */
+  /** The way in which the connection breaks, if any. */
   readonly cut: 'drop' | 'truncate' | undefined;
   /** In milliseconds, from 0 to 30,000. */
   readonly delayMs: number;
-  /** The place of the fault: `within` delays the operation itself. */
+  /** Before or after the operation; `within` delays the operation itself. */
   readonly moment: 'before' | 'after' | 'within';
 }
 
-/** Parses the words of a fault; returns undefined if they break the rule. */
+/** Parses a fault; returns undefined if its syntax is not valid. */
 export function parseFault(text: string): Fault | undefined {
   const parts = text.split(',').map((part) => part.trim());
   const has = (part: string) => parts.includes(part);
@@ -48,7 +48,7 @@ export function parseFault(text: string): Fault | undefined {
   const isOnce = effects <= 1 && delays.length <= 1 && moments.length <= 1;
   const [moment = 'before'] = moments;
   const delayMs = Number(delays[0] ?? 0);
-  // A moment alone is no fault.
+  // A moment alone is not a fault.
   if (!isAllRead || !isOnce || effects + delays.length === 0 || delayMs > maxDelayMs)
     return undefined;
   if (moment === 'within' && effects > 0) return undefined;

@@ -1,16 +1,13 @@
-// The page at `/docs`: Swagger UI over this server's document.
-/**
- * Text of JSON, indented, each number with the digits that it came with: JSON.parse rounds those
- * beyond 2^53.
- */
+// The script of the page at `/docs`, which shows this server's OpenAPI document in Swagger UI.
+/** Indents JSON and keeps all digits of its numbers, because JSON.parse rounds over 2^53. */
 function indented(text) {
-  // A lone surrogate marks what was a number: no answer of the server has one.
+  // A lone surrogate, which no response contains, marks a number.
   const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   const marked = text.replace(tokens, (token) => (token[0] === '"' ? token : `"\\ud800${token}"`));
   return JSON.stringify(JSON.parse(marked), null, 2).replace(/"\\ud800([^"]*)"/g, '$1');
 }
 
-const exactAnswers = ({ React, getComponent }) => ({
+const exactResponses = ({ React, getComponent }) => ({
   wrapComponents: {
     responseBody: (Original) => (props) => {
       if (!/json/.test(props.contentType) || typeof props.content !== 'string')
@@ -34,14 +31,13 @@ const script = document.currentScript.src;
 fetch(new URL('../openapi.json', script))
   .then((response) => response.json())
   .then((spec) => {
-    // Other deployments are not offered: no key of theirs is typed in here, and the page's policy
-    // lets nobody else be asked.
-    const isOurs = ({ url }) => new URL(url, script).origin === location.origin;
-    // Without validatorUrl the page would send the document to a validator out there.
+    // Other deployments are left out, because the page's policy allows requests to this server only.
+    const isThisServer = ({ url }) => new URL(url, script).origin === location.origin;
+    // By default the page would send the document to a public validator.
     SwaggerUIBundle({
       dom_id: '#ui',
-      spec: { ...spec, servers: spec.servers.filter(isOurs) },
-      plugins: [exactAnswers],
+      spec: { ...spec, servers: spec.servers.filter(isThisServer) },
+      plugins: [exactResponses],
       persistAuthorization: true,
       validatorUrl: null,
     });

@@ -1,15 +1,15 @@
-// The page at `/`: asks for the key, lists the animals, adds one. The part of the address after #
-// says which page is shown.
-const at = (id) => document.getElementById(id);
+// The script of the page at `/`, which lists and adds pets with a key that the user enters. The part
+// of the URL after # is the query of the list.
+const element = (id) => document.getElementById(id);
 const keyName = 'petstore-key';
 
-/** Every number as its digits: JSON.parse would round an id beyond 2^53. */
+/** Parses JSON with each number as a string of its digits, because JSON.parse rounds over 2^53. */
 function parseExactly(text) {
   const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   return JSON.parse(text.replace(tokens, (token) => (token[0] === '"' ? token : `"${token}"`)));
 }
 
-/** The list, the animal or the error in a text; undefined where no petstore answers such a text. */
+/** Parses a list, a pet or an error; returns undefined if `text` is not a petstore's response. */
 function bodyOf(text, isOk) {
   let body;
   try {
@@ -23,26 +23,27 @@ function bodyOf(text, isOk) {
   return (isOk ? isFound : isError) ? body : undefined;
 }
 
-/** Says what came in place of an answer, such as the error of a proxy, or the page of a login. */
+/** Returns the error for a response of another server, such as a proxy or a login page. */
 function foreignError({ type, status, headers }) {
   const [mediaType] = (headers.get('Content-Type') ?? '').split(';');
   const parts = [`status ${status}`, ...(mediaType === '' ? [] : [mediaType])];
   const what = type === 'opaqueredirect' ? 'a redirect elsewhere' : parts.join(', ');
-  const from = 'It may be of a proxy or a login in front of the server.';
-  return new Error(`What came is no answer of a petstore: ${what}. ${from}`);
+  const hint = 'It may come from a proxy or a login page in front of the server.';
+  return new Error(`The response is not from a petstore: ${what}. ${hint}`);
 }
 
 /**
- * Asks the server; throws an Error with its words, and lets go of a key that is not accepted. Only
- * an error of a petstore has a `status` and a `code`.
+ * Sends a request with the key, and returns the body and the Link. Forgets a key that the server
+ * refuses. Throws an Error with the server's message; only a petstore's error has `status` and
+ * `code`.
  */
-async function ask(address, { headers = {}, ...options } = {}) {
+async function send(address, { headers = {}, ...options } = {}) {
   const token = `Bearer ${sessionStorage.getItem(keyName)}`;
   const all = { Authorization: token, 'Content-Type': 'application/json', ...headers };
   let response;
   let text;
   try {
-    // A petstore redirects no request of its API. A redirected POST would become a GET.
+    // A petstore's API never redirects, and a redirected POST would become a GET.
     response = await fetch(address, { ...options, headers: all, redirect: 'manual' });
     text = await response.text();
   } catch {
@@ -59,44 +60,44 @@ async function ask(address, { headers = {}, ...options } = {}) {
 
 function showKeyForm(message = '') {
   sessionStorage.removeItem(keyName);
-  at('store').hidden = true;
-  at('rows').replaceChildren();
-  at('key-form').hidden = false;
-  at('key-error').textContent = message;
-  at('key').focus();
+  element('store').hidden = true;
+  element('rows').replaceChildren();
+  element('key-form').hidden = false;
+  element('key-error').textContent = message;
+  element('key').focus();
 }
 
-/** Counts what was asked for: an answer that comes later than the next question is not shown. */
-let asked = 0;
+/** The number of lists requested. Only the response to the latest request is shown. */
+let listCount = 0;
 
-/** Shows the page that the address names after its #: the query of GET /v1/pets. */
-async function showAnimals() {
+/** Shows the list whose query is in the URL after #. */
+async function showPets() {
   if (sessionStorage.getItem(keyName) === null) return showKeyForm();
-  const turn = ++asked;
+  const listNumber = ++listCount;
   const query = location.hash.slice(1);
   let page = { body: [], link: '' };
   let complaint = '';
   try {
-    page = await ask(`v1/pets?${query}`);
+    page = await send(`v1/pets?${query}`);
   } catch (error) {
     complaint = error.message;
   }
-  if (turn !== asked || sessionStorage.getItem(keyName) === null) return;
+  if (listNumber !== listCount || sessionStorage.getItem(keyName) === null) return;
   const status = new URLSearchParams(query).get('status') ?? '';
   const next = /\?([^>]*)>; rel="next"/.exec(page.link)?.[1];
-  at('list-error').textContent = complaint;
-  at('rows').replaceChildren(...page.body.map(rowOf));
-  at('empty').hidden = complaint !== '' || page.body.length > 0;
-  at('filter').value = status;
-  at('first').href = status === '' ? '#' : `#status=${status}`;
-  at('first').hidden = !query.includes('after=');
-  at('next').href = `#${next ?? ''}`;
-  at('next').hidden = next === undefined;
-  at('key-form').hidden = true;
-  at('store').hidden = false;
+  element('list-error').textContent = complaint;
+  element('rows').replaceChildren(...page.body.map(rowOf));
+  element('empty').hidden = complaint !== '' || page.body.length > 0;
+  element('filter').value = status;
+  element('first').href = status === '' ? '#' : `#status=${status}`;
+  element('first').hidden = !query.includes('after=');
+  element('next').href = `#${next ?? ''}`;
+  element('next').hidden = next === undefined;
+  element('key-form').hidden = true;
+  element('store').hidden = false;
 }
 
-/** A cell for each column of the table's head, which names the members of an animal. */
+/** Returns a row with a cell for each column. The head of the table names the members of a pet. */
 function rowOf(pet) {
   const row = document.createElement('tr');
   for (const { dataset, className } of document.querySelectorAll('th')) {
@@ -108,98 +109,101 @@ function rowOf(pet) {
   return row;
 }
 
-at('key-form').addEventListener('submit', async (event) => {
+element('key-form').addEventListener('submit', async (event) => {
   event.preventDefault();
-  const key = at('key').value.trim();
-  at('key').value = '';
-  // Of other texts some fit in no header: `fetch` would fail as if the server were away.
+  const key = element('key').value.trim();
+  element('key').value = '';
+  // Other characters may be invalid in a header, and `fetch` would fail as if the server were down.
   if (!/^[!-~]+$/.test(key))
     return showKeyForm(
-      'This cannot be a key: a key has only letters, digits and signs of ASCII, and no space.',
+      'This is not a valid key: a key has only visible ASCII characters, without spaces.',
     );
 
   sessionStorage.setItem(keyName, key);
-  at('key-error').textContent = '';
-  await showAnimals();
-  if (!at('store').hidden) at('animals').focus();
+  element('key-error').textContent = '';
+  await showPets();
+  if (!element('store').hidden) element('pets').focus();
 });
 
-at('forget').addEventListener('click', () => showKeyForm());
+element('forget').addEventListener('click', () => showKeyForm());
 
-at('filter').addEventListener('change', () => {
-  location.hash = at('filter').value === '' ? '' : `status=${at('filter').value}`;
+element('filter').addEventListener('change', () => {
+  location.hash = element('filter').value === '' ? '' : `status=${element('filter').value}`;
 });
 
 window.addEventListener('hashchange', async () => {
-  await showAnimals();
-  // A link that leads nowhere now is hidden: whoever pressed it begins at the heading.
-  if (document.activeElement !== at('filter')) at('animals').focus();
+  await showPets();
+  // The link that was followed may be hidden now, so the focus moves to the heading.
+  if (document.activeElement !== element('filter')) element('pets').focus();
 });
 
-/** What was sent, and its idempotency key, until it is answered: sent again, it is added once. */
-let adding = { sent: '', key: '' };
-/** Whether the server knows such keys. */
-let keepsKeys = true;
+/** The last body without a final response, and its idempotency key: a retry adds one pet only. */
+let unconfirmed = { body: '', key: '' };
+/** True until the server refuses idempotency keys. */
+let supportsKeys = true;
 
-/** The headers to add a text under. By plain HTTP, only localhost has `crypto.randomUUID`. */
-function headersToAdd(sent) {
-  if (!keepsKeys) return {};
+/** Returns the headers to add a pet with. */
+function headersFor(body) {
+  if (!supportsKeys) return {};
+  // `crypto.randomUUID` needs HTTPS or localhost.
   const random = crypto.getRandomValues(new Uint32Array(4)).join('-');
-  if (adding.sent !== sent) adding = { sent, key: random };
-  return { 'Idempotency-Key': adding.key };
+  if (unconfirmed.body !== body) unconfirmed = { body, key: random };
+  return { 'Idempotency-Key': unconfirmed.key };
 }
 
-/** Notes a refusal. One that judges no text is no answer: an earlier try may have added it. */
-function noteRefusal({ status = 0, code }) {
-  if (status >= 400 && status < 500 && ![401, 408, 409, 429].includes(status)) adding.sent = '';
-  // Whoever reads that the server keeps no such keys, and adds again, does without.
-  if (code === 'invalid_parameter') keepsKeys = false;
+/** Ends the retries of a body that is refused. After other errors the pet may have been added. */
+function noteFailure({ status = 0, code }) {
+  if (status >= 400 && status < 500 && ![401, 408, 409, 429].includes(status))
+    unconfirmed.body = '';
+  // The message tells the user that the server has no idempotency keys. The next try sends none.
+  if (code === 'invalid_parameter') supportsKeys = false;
 }
 
-/** An integer without a plus sign or zeros in front, as JSON wants it; any other text as it is. */
+/** Removes a leading plus sign and leading zeros of an integer. Returns other texts unchanged. */
 function plainInteger(text) {
   return text.replace(/^(?:\+|(-))?0*(0|[1-9]\d*)$/, '$1$2');
 }
 
-/** A message that calls a field what the head of its column calls it, and not by its JSON name. */
-function inWords(message) {
-  let words = message;
+/** Replaces the JSON names of fields in a message by the names in the head of the table. */
+function withLabels(message) {
+  let text = message;
   for (const { dataset, textContent } of document.querySelectorAll('th'))
-    words = words.replaceAll(dataset.member, textContent);
-  return words;
+    text = text.replaceAll(dataset.member, textContent);
+  return text;
 }
 
-at('add-form').addEventListener('submit', async (event) => {
+element('add-form').addEventListener('submit', async (event) => {
   event.preventDefault();
-  const category = at('category').value.trim();
+  const category = element('category').value.trim();
   const plain = plainInteger(category);
   if (plain !== category) {
-    at('added').textContent = '';
-    at('add-error').textContent = inWords(
-      `categoryId has zeros or a plus sign in front; write ${plain}.`,
+    element('added').textContent = '';
+    element('add-error').textContent = withLabels(
+      `categoryId has leading zeros or a plus sign; write ${plain}.`,
     );
     return;
   }
 
-  // Digits go as they are, to the last; of anything else the server says what is wrong.
+  // An integer keeps all its digits. Another text becomes a string, which the server refuses.
   const categoryId = /^-?(0|[1-9]\d*)$/.test(category) ? category : JSON.stringify(category);
-  const status = at('status').value === '' ? '' : `,"status":"${at('status').value}"`;
-  const sent = `{"name":${JSON.stringify(at('name').value)},"categoryId":${categoryId}${status}}`;
-  at('add-error').textContent = at('added').textContent = '';
-  at('add').disabled = true;
+  const status = element('status').value === '' ? '' : `,"status":"${element('status').value}"`;
+  const name = JSON.stringify(element('name').value);
+  const body = `{"name":${name},"categoryId":${categoryId}${status}}`;
+  element('add-error').textContent = element('added').textContent = '';
+  element('add').disabled = true;
   try {
-    const headers = headersToAdd(sent);
-    const { body } = await ask('v1/pets', { method: 'POST', body: sent, headers });
-    adding.sent = '';
+    const headers = headersFor(body);
+    const { body: pet } = await send('v1/pets', { method: 'POST', body, headers });
+    unconfirmed.body = '';
     event.target.reset();
-    at('added').textContent = `Added with the id ${body.id}.`;
-    at('name').focus();
-    await showAnimals();
+    element('added').textContent = `Added with the id ${pet.id}.`;
+    element('name').focus();
+    await showPets();
   } catch (error) {
-    noteRefusal(error);
-    at('add-error').textContent = inWords(error.message);
+    noteFailure(error);
+    element('add-error').textContent = withLabels(error.message);
   }
-  at('add').disabled = false;
+  element('add').disabled = false;
 });
 
-showAnimals();
+showPets();
