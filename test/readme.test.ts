@@ -232,7 +232,7 @@ test('a document that names the package’s file names that of this version', ()
 testInFolder(
   'the commands of the documents exist, and take the flags that they are given',
   async (here) => {
-    const blocks = allIn(documents, /^```sh\n(.*?)^```$/gms);
+    const blocks = allIn(documents.replace(/\\\n */g, ''), /^```sh\n(.*?)^```$/gms);
     const inline = allIn(documents, /`(node dist\/server\.js [^`]*)`/g);
     const lines = allIn(
       [...blocks, ...inline].join('\n'),

@@ -24,10 +24,14 @@ function example(text: string, first: string): string {
   return found ?? assert.fail(`there is no ${first}`);
 }
 
+/** Joins each line that ends with a backslash to its next line, as a shell does. */
+const joinLines = (text: string): string => text.replace(/\\\n */g, '');
+
 /** A server as the document starts it, and its folder with examples that are written for it. */
 async function sceneOf(t: TestContext, text: string, examples: Readonly<Record<string, string>>) {
   const here = new WorkingFolder(t);
-  const command = /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(text)?.[1] ?? '';
+  const [, command = ''] =
+    /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(joinLines(text)) ?? [];
   const line = command.replace('data/', `${root}data/`);
   const server = await here.start(line, { PETSTORE_API_KEYS: key });
   for (const [file, code] of Object.entries(examples))
