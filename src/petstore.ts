@@ -80,7 +80,10 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const { storage, clock, keyClock, log } = resolved;
 
   const routes = new Routes(clock);
-  const hooks = new Hooks(log, (message, callback) => service.onAbandoned(message, callback));
+  const hooks = new Hooks(log, {
+    onAbandoned: (message, callback) => service.onAbandoned(message, callback),
+    checkCurrent: (message, resource) => service.checkCurrent(message, resource),
+  });
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);
 
@@ -191,9 +194,6 @@ class RequestService implements Service {
 
     let resource: Resource | undefined;
     let keyName: string | undefined;
-    let needsCurrent = false;
-    /** True if the storage was reset after the request arrived, and the operation depends on it. */
-    const isOutdated = () => needsCurrent && message.resetsBefore !== this.resets;
     try {
       if (!hooks.areSettled) await Promise.race([hooks.settled(), this.#stopped]);
       const head = message.readHead();
@@ -206,8 +206,7 @@ class RequestService implements Service {
       const operation = resource.operations.get(method);
       if (operation === undefined) throw resource.notAllowed;
 
-      const needsKey = resource.needsKey && method !== 'OPTIONS';
-      if (needsKey) {
+      if (resource.needsKey && method !== 'OPTIONS') {
         const token = tokenOf(head.authorization);
         const name = token === undefined ? '' : await verifyKey(token);
 
@@ -233,23 +232,32 @@ class RequestService implements Service {
         basePath,
         lacksSlash: message.lacksSlash === true,
       };
-      const { survivesReset = false } = operation;
-      needsCurrent = needsKey && !survivesReset;
-      const checkCurrent = () => {
-        if (isOutdated()) throw storageReset;
-      };
-      const route = resource.path;
-      const reply = await hooks.handle({ operation, request, message, route, checkCurrent });
+      const reply = await hooks.handle({ operation, request, message, resource });
 
-      if (survivesReset) message.resetsBefore = this.resets;
+      if (operation.survivesReset === true) message.resetsBefore = this.resets;
       // Only after a delay, because the operation itself may have reset the storage.
-      if (this.#hasWaited.has(message)) checkCurrent();
+      if (this.#hasWaited.has(message)) this.checkCurrent(message, resource);
       return this.#complete(reply, message, resource, keyName);
     } catch (error) {
-      const isRefused = error === storageReset || (this.#hasWaited.has(message) && isOutdated());
+      const isRefused =
+        error === storageReset ||
+        (this.#hasWaited.has(message) && this.#isOutdated(message, resource));
       const reply = isRefused ? storageResetReply : this.#failureReply(error);
       return this.#complete(reply, message, resource, keyName);
     }
+  }
+
+  /** True if the operation depends on a storage that was reset after the request arrived (C71). */
+  #isOutdated({ method, resetsBefore }: Message, resource?: Resource): boolean {
+    if (resetsBefore === this.resets) return false;
+
+    const needsKey = resource?.needsKey === true && method !== 'OPTIONS';
+    return needsKey && resource.operations.get(method)?.survivesReset !== true;
+  }
+
+  /** @throws PetstoreError `unavailable` if the request is outdated by a reset (C71) */
+  checkCurrent(message: Message, resource: Resource): void {
+    if (this.#isOutdated(message, resource)) throw storageReset;
   }
 
   /** Refuses the requests that arrived before, because the storage was just reset (C71). */

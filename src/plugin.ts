@@ -22,6 +22,7 @@ import type {
   CheckedRoute,
   Operation,
   OperationRequest,
+  Resource,
   Route,
   RouteSummary,
 } from './router.js';
@@ -207,14 +208,16 @@ interface Call {
   readonly operation: CheckedOperation;
   readonly request: OperationRequest;
   readonly message: Message;
-  /** The path of the route. */
-  readonly route: string;
-  /** @throws PetstoreError `unavailable` if the storage was reset after the request arrived */
-  readonly checkCurrent: () => void;
+  readonly resource: Resource;
 }
 
-/** Calls back when a wait for a request becomes pointless; see `PluginRequest`. */
-type OnAbandoned = (message: Message, callback: () => void) => void;
+/** The functions of the petstore that the hooks call. */
+interface RequestState {
+  /** Calls back when a wait for a request becomes pointless; see `PluginRequest`. */
+  readonly onAbandoned: (message: Message, callback: () => void) => void;
+  /** @throws PetstoreError `unavailable` if the request is outdated by a reset (C71) */
+  readonly checkCurrent: (message: Message, resource: Resource) => void;
+}
 
 /** Calls the holds one after the other, then runs an operation. */
 type HeldRun = (holds: readonly (() => PromiseLike<unknown>)[]) => Promise<Reply>;
@@ -225,7 +228,7 @@ type HeldRun = (holds: readonly (() => PromiseLike<unknown>)[]) => Promise<Reply
  */
 export class Hooks {
   readonly #log: Log;
-  readonly #onAbandoned: OnAbandoned;
+  readonly #state: RequestState;
   readonly #requests = new WeakMap<Message, PluginRequest>();
   readonly #wrappers: Wrapper[] = [];
   readonly #makers: HeaderMaker[] = [];
@@ -237,9 +240,9 @@ export class Hooks {
   #hasStarted = false;
   #areSettled = true;
 
-  constructor(log: Log, onAbandoned: OnAbandoned) {
+  constructor(log: Log, state: RequestState) {
     this.#log = log;
-    this.#onAbandoned = onAbandoned;
+    this.#state = state;
   }
 
   /** The functions of the host that register hooks. */
@@ -319,18 +322,18 @@ export class Hooks {
   }
 
   /** Runs an operation within the wrappers of all plugins. */
-  handle({ operation, request, message, route, checkCurrent }: Call) {
+  handle({ operation, request, message, resource }: Call) {
     if (this.#wrappers.length === 0) {
-      checkCurrent();
+      this.#state.checkCurrent(message, resource);
       return operation.handler(request);
     }
 
-    const accepted = this.#requestOf(message, route, request.keyName);
+    const accepted = this.#requestOf(message, resource.path, request.keyName);
 
     const carryOut: HeldRun = async (holds) => {
       const hold = async () => {
         for (const each of holds) await each();
-        checkCurrent();
+        this.#state.checkCurrent(message, resource);
       };
       const isHeldWithin = holds.length > 0 && operation.awaitsHold === true;
       if (!isHeldWithin) await hold();
@@ -421,7 +424,7 @@ export class Hooks {
       address: message.clientAddress,
       onAbandoned: (callback: () => void) => {
         checkFunction('onAbandoned', callback);
-        this.#onAbandoned(message, () => {
+        this.#state.onAbandoned(message, () => {
           void this.#guard('hear that a request is abandoned', callback);
         });
       },
