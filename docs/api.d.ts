@@ -79,7 +79,6 @@
 //   VerifyKey
 //   Wrapper
 //   afterParameter
-//   baseUrlRule
 //   checkDraft
 //   checkFile
 //   checkKeyUse
@@ -88,7 +87,6 @@
 //   copyPets
 //   copyRecords
 //   createPetstore
-//   denialOf
 //   detailOf
 //   digestOfKey
 //   emptyReply
@@ -99,12 +97,10 @@
 //   fileStorage
 //   fileTarget
 //   int64OfJsonNumber
-//   isBaseUrl
 //   json
 //   jsonContent
 //   jsonReply
 //   largestBodyBytes
-//   largestKeepAliveSeconds
 //   limitParameter
 //   listDocument
 //   makeFolders
@@ -758,8 +754,6 @@ type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<Handle
 
 const afterParameter: Readonly<ListParameter<bigint>>;
 
-const baseUrlRule: string;
-
 const bytes: unique symbol;
 
 function checkDraft(draft: PetDraft, absent?: null): PetDraft;
@@ -781,8 +775,6 @@ function corsPlugin({ origins }: CorsOptions): Plugin;
 function countRules(options: Pick<PetstoreUnderTest, 'level' | 'slow'>): number;
 
 function createPetstore(options: PetstoreOptions): Petstore;
-
-function denialOf(thrown: unknown): string | undefined;
 
 function detailOf(thrown: unknown): string;
 
@@ -902,8 +894,6 @@ function fileTarget(path: string, records?: string): Promise<TextTarget>;
 
 function int64OfJsonNumber(number: string): bigint | undefined;
 
-function isBaseUrl(url: unknown): url is string;
-
 function isPetstoreUrl({ protocol, username, password, search, hash }: URL): boolean;
 
 function json(value: unknown, { status, headers }?: {
@@ -916,8 +906,6 @@ function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenApiValue;
 function jsonReply(status: number, body: ByteString | Pieces, headers?: readonly string[]): Reply;
 
 const largestBodyBytes: number;
-
-const largestKeepAliveSeconds = 86400;
 
 const levels: readonly ['specification', 'http', 'full'];
 

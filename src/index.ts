@@ -1,25 +1,15 @@
-/**
- * The public API of `petstore`; only its plugins, `petstore/postgres` and `petstore/conformance`
- * export more.
- */
+/** The public API of the package's main entry. docs/reference.md lists it by task. */
 
 // A petstore: its options, keys, log and ports.
 export { createPetstore, type Petstore } from './petstore.js';
-export { baseUrlRule, isBaseUrl, largestBodyBytes, type PetstoreOptions } from './options.js';
+export type { PetstoreOptions } from './options.js';
 export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export type { Log, LogLevel } from './log.js';
-export {
-  largestKeepAliveSeconds,
-  type Listening,
-  type ListenOptions,
-  type TlsPair,
-} from './http/index.js';
+export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 
-// What goes wrong.
+// Errors.
 export {
   codeOf,
-  denialOf,
-  detailOf,
   errorCodes,
   PetstoreError,
   reasonOf,
@@ -28,7 +18,7 @@ export {
   type ReplyErrorCode,
 } from './errors.js';
 
-// Animals and JSON.
+// Pets and JSON.
 export { checkDraft, checkKeyUse, checkQuery, petJson } from './engine/index.js';
 export { matchesFilter, parseDraft, petFields, petStatuses } from './pet.js';
 export type {
@@ -50,7 +40,7 @@ export {
   type JsonValue,
 } from './json.js';
 
-// Plugins: hooks, routes, replies, pages, and what the OpenAPI document says of them.
+// Plugins: hooks, routes, replies, pages, and their part of the OpenAPI document.
 export type {
   AcceptedRequest,
   NextOperation,
@@ -91,7 +81,7 @@ export {
   type OpenApiValue,
 } from './openapi.js';
 
-// Storages: what one is, and the two that come with the package's main entry.
+// Storages: their interface, and the storages in memory and in a file.
 export type {
   Commit,
   IdempotencyKeyUse,
@@ -128,4 +118,20 @@ export {
   type LeftOutLine,
   type SalvageReport,
 } from './file/index.js';
-export { makeFolders, nodeDisk, syncFolder, type Disk, type FileFacts } from './journal/index.js';
+export { nodeDisk, type Disk, type FileFacts } from './journal/index.js';
+
+// Exported by 1.0.0 for its own command line.
+export {
+  /** @deprecated Removed in 2.0. Use `util.inspect`. */
+  detailOf,
+} from './errors.js';
+export {
+  /** @deprecated Removed in 2.0. Use the number 16_777_216. */
+  largestBodyBytes,
+} from './options.js';
+export {
+  /** @deprecated Removed in 2.0. Use `fs.mkdir`. */
+  makeFolders,
+  /** @deprecated Removed in 2.0. Use `fs.fsync` on the folder. */
+  syncFolder,
+} from './journal/index.js';

@@ -18,6 +18,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { errorCodes } from '../dist/errors.js';
+import * as petstore from '../dist/index.js';
 import { testInsertOnce, testStorage } from '../dist/conformance/index.js';
 import { jsonStoreOf } from '../dist/engine/index.js';
 import { commitOf } from './storage/commit-line.js';
@@ -260,6 +261,12 @@ test('every target of make that a document names is there, and CI runs it', () =
     assert.match(makefile, new RegExp(`^${target}:`, 'm'));
     assert.match(ci, new RegExp(`^[^#\n]*make ${target}(?![\\w-])|'${target}'`, 'm'), target);
   }
+});
+
+test('the documents name each value that the package exports, or when a deprecated one goes', () => {
+  const text = reference + textOf('docs/upgrading.md');
+  const missing = Object.keys(petstore).filter((name) => !text.includes(`\`${name}\``));
+  assert.deepEqual(missing, [], 'name these in "What the package exports" of docs/reference.md');
 });
 
 test('docs/reference.md has the error codes of the code', () => {

@@ -1,7 +1,8 @@
 /** Finds the file and line of an error that loading a module threw. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { codeOf, detailOf } from '../index.js';
+import { codeOf } from '../index.js';
+import { detailOf } from '../errors.js';
 
 /** The first line of the stack of a syntax error, if Node has put its place there. */
 const firstLine = /^(file:\/\/\/.+|\/.+):(\d+)$/;

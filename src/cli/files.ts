@@ -3,7 +3,8 @@ import fs, { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
-import { codeOf, makeFolders, nodeDisk, PetstoreError, syncFolder } from '../index.js';
+import { codeOf, PetstoreError } from '../index.js';
+import { makeFolders, nodeDisk, syncFolder } from '../journal/index.js';
 import { refuse } from './output.js';
 
 /** How many bytes one read asks for. */

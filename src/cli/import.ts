@@ -6,7 +6,6 @@ import { createHash, type Hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import {
-  largestBodyBytes,
   parseDraft,
   parseJson,
   petFields,
@@ -15,6 +14,7 @@ import {
   type PetDraft,
   type StartDigests,
 } from '../index.js';
+import { largestBodyBytes } from '../options.js';
 import { readRegularFile } from './files.js';
 import {
   countOf,

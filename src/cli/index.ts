@@ -1,6 +1,7 @@
 /** Runs the command line and reports its failures. Other folders import only this module of cli. */
 import { createRequire } from 'node:module';
-import { codeOf, denialOf, detailOf, PetstoreError, reasonOf } from '../index.js';
+import { codeOf, PetstoreError, reasonOf } from '../index.js';
+import { denialOf, detailOf } from '../errors.js';
 import { helpParagraph, helpRow } from './help.js';
 import { messageLine, print, program, quoteWord, Refusal, refuse } from './output.js';
 import { pluginsHelp } from './plugins.js';

@@ -1,6 +1,7 @@
 /** Output to the terminal: the log, the results of commands, refusals and progress. */
 import { basename } from 'node:path';
-import { codeOf, denialOf, PetstoreError, reasonOf, type Log } from '../index.js';
+import { codeOf, PetstoreError, reasonOf, type Log } from '../index.js';
+import { denialOf } from '../errors.js';
 
 /** An error in what the operator gave: exit 2. The message names it and says how to fix it. */
 export class Refusal extends Error {

@@ -6,14 +6,8 @@ import { setTimeout } from 'node:timers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import {
-  baseUrlRule,
   codeOf,
   createPetstore,
-  denialOf,
-  detailOf,
-  isBaseUrl,
-  largestBodyBytes,
-  largestKeepAliveSeconds,
   memoryStorage,
   reasonOf,
   type Listening,
@@ -21,6 +15,9 @@ import {
   type Petstore,
   type PetStorage,
 } from '../index.js';
+import { baseUrlRule, isBaseUrl, largestBodyBytes } from '../options.js';
+import { denialOf, detailOf } from '../errors.js';
+import { largestKeepAliveSeconds } from '../http/index.js';
 import { openApiKeys, type ApiKeys } from './api-keys.js';
 import { logTo, refuse } from './output.js';
 import { loadPlugins } from './plugins.js';

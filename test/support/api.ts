@@ -32,7 +32,10 @@ function moduleOf(file: string): Module {
   const imported = new Map<string, readonly [string, string]>();
   const exported: string[] = [];
 
-  const text = readFileSync(join(root, file), 'utf8').replace(/^ *\/\*\*.*?\*\/\n|^\/\/.*$/gms, '');
+  const text = readFileSync(join(root, file), 'utf8')
+    .replace(/^ *\/\*\*.*?\*\/\n|^\/\/.*$/gms, '')
+    // tsc breaks a line before each comment within a list of names.
+    .replace(/(?<=[{,]) \n/g, ' ');
   // What continues a statement is indented, or closes a brace.
   for (const statement of text.split(/\n(?=\w)/)) {
     const own = /^(export )?(?:declare )?(?:interface|class|type|function|const) (\w+)\b/.exec(
