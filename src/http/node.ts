@@ -30,7 +30,7 @@ export abstract class NodeRequest extends IncomingMessage {
    * True once the body is complete. Otherwise Node would wait for the end of the stream by a
    * listener on each request.
    * Node: `clearIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
-   * Held by hooks: "whoever observes Node’s responses".
+   * Held by hooks: "publishes each response to Node’s observers".
    */
   override readableEnded = false;
 
@@ -38,7 +38,8 @@ export abstract class NodeRequest extends IncomingMessage {
    * Node's response object. Its `shouldKeepAlive` says if the client wants to keep the connection.
    * Node creates none for CONNECT.
    * Node: `parserOnIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
-   * Held by conformance: "C42 a request that is not valid HTTP"; framing: "C42 CONNECT".
+   * Held by conformance: "C42 a request that is not valid HTTP"; framing: "C42 opens no tunnel for
+   * CONNECT".
    */
   response: ServerResponse | undefined;
 
@@ -49,7 +50,7 @@ export abstract class NodeRequest extends IncomingMessage {
    * Node's parser calls this with each chunk of the body, then with null. If the result were false,
    * Node would stop reading the socket.
    * Node: `parserOnBody` and `parserOnMessageComplete` (lib/_http_common.js) in 20, 22, 24, 26.
-   * Held by hooks: "a body that comes".
+   * Held by hooks: "reads a whole body that arrives".
    */
   override push(chunk: Buffer | null): boolean {
     if (chunk === null) this.readableEnded = true;
@@ -62,7 +63,7 @@ export abstract class NodeRequest extends IncomingMessage {
    * no stream to read. Node 26 calls it only if the body is incomplete.
    * Node: `resOnFinish` (lib/_http_server.js) and `_dump` (lib/_http_incoming.js) in 20, 22, 24,
    * 26.
-   * Held by hooks: "whoever observes Node’s responses".
+   * Held by hooks: "publishes each response to Node’s observers".
    */
   override resume(): this {
     return this;
@@ -72,7 +73,7 @@ export abstract class NodeRequest extends IncomingMessage {
    * True if Node must stop parsing after this request: after CONNECT, and once the socket is
    * destroyed. Node reads it after the head and after each packet.
    * Node: `parserOnIncoming` and `onParserExecuteCommon` (lib/_http_server.js) in 20, 22, 24, 26.
-   * Held by framing: "C42 CONNECT opens no tunnel"; hooks: "C52 nothing is parsed behind".
+   * Held by framing: "C42 opens no tunnel for CONNECT"; hooks: "C52 parses nothing after".
    */
   get upgrade(): boolean {
     return this.method === 'CONNECT' || this.socket.destroyed;
@@ -81,7 +82,7 @@ export abstract class NodeRequest extends IncomingMessage {
   /**
    * Ignores the value that Node's parser sets for an Upgrade header (C42).
    * Node: `parserOnHeadersComplete` (lib/_http_common.js) in 20, 22, 24, 26.
-   * Held by framing: "C42 nothing behind an upgrade".
+   * Held by framing: "C42 ignores Upgrade".
    */
   set upgrade(_fromParser: boolean) {}
 
@@ -91,7 +92,7 @@ export abstract class NodeRequest extends IncomingMessage {
    * (see `SilentResponse`), Node also ends the socket. `finished` makes `writableEnded` true;
    * `writableFinished` stays false in Node 24 and 26.
    * Node: `resOnFinish` (lib/_http_server.js) and `destroySoon` (lib/net.js) in 20, 22, 24, 26.
-   * Held by hooks: "whoever observes Node’s responses".
+   * Held by hooks: "publishes each response to Node’s observers".
    */
   finishResponse(): void {
     if (this.response === undefined || this.socket.destroyed) return;
@@ -106,7 +107,7 @@ export abstract class NodeRequest extends IncomingMessage {
  * two methods omit the listener of Node's own, which takes 0.1 µs a response.
  * Node: `parserOnIncoming`, `socketOnEnd`, `assignSocket`, `detachSocket` (lib/_http_server.js) in
  * 20, 22, 24, 26.
- * Held by gone-clients: "C52 a client that closes its sending side behind its requests".
+ * Held by gone-clients: "C52 sends all responses to a client that closed".
  */
 export class SilentResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
   override assignSocket(socket: Socket & { _httpMessage?: unknown }): void {
@@ -141,7 +142,7 @@ export function takeOverServer<Request extends NodeRequest>(
 ): void {
   // A client that closes its sending side still gets its responses, because Node reads this member.
   // Node: `socketOnEnd` (lib/_http_server.js) in 20, 22, 24, 26.
-  // Held by gone-clients: "C52 a client that closes its sending side behind its requests".
+  // Held by gone-clients: "C52 sends all responses to a client that closed".
   Object.assign(server, { httpAllowHalfOpen: true });
 
   const accept = (request: Request) => handlers.get(request.socket)?.accept(request);
@@ -151,7 +152,7 @@ export function takeOverServer<Request extends NodeRequest>(
   });
   // A CONNECT has an event of its own.
   // Node: `onParserExecuteCommon` (lib/_http_server.js) in 20, 22, 24, 26.
-  // Held by framing: "C42 CONNECT opens no tunnel".
+  // Held by framing: "C42 opens no tunnel for CONNECT".
   server.on('connect', accept);
 
   server.on('clientError', (error: ClientError, socket: Socket) => {
@@ -220,7 +221,7 @@ function withoutTabs(packet: Buffer): Buffer | undefined {
  * error has its reason in words, the packet, and the position in the packet.
  * Node: `socketOnError` (lib/_http_server.js), `prepareError` (lib/_http_common.js) and deps/llhttp
  * in 20, 22, 24, 26.
- * Held by framing: "C42 what is no HTTP".
+ * Held by framing: "C42 rejects malformed requests".
  */
 type ClientError = Partial<
   Readonly<{ code: string; reason: string; rawPacket: Buffer; bytesParsed: number }>
@@ -231,7 +232,8 @@ type ClientError = Partial<
  * the socket failed. Node has these codes for a late request, a large head and a malformed one.
  * Node: `onRequestTimeout` (lib/_http_server.js) and deps/llhttp in 20, 22, 24, 26.
  * Held by conformance: "C44 headers that take over 10 s"; conformance: "C43 a target or header
- * block"; framing: "C42 what is no HTTP"; pipelining: "C52 an error behind a good request".
+ * block"; framing: "C42 rejects malformed requests"; pipelining: "C52 responds to a good request,
+ * then".
  */
 function toPetstoreError(error: ClientError): PetstoreError | undefined {
   const { code = '', reason = 'malformed' } = error;
@@ -280,18 +282,19 @@ export function takeOverSocket(socket: Socket, handler: ConnectionHandler<never>
   // A TLS socket stays open for responses after the client has closed its sending side. Set after
   // the handshake, because a client that leaves during the handshake would block its socket.
   // Node: `TLSSocket` (lib/_tls_wrap.js) in 20, 22, 24, 26.
-  // Held by gone-clients: "C52 C53 under HTTPS too"; gone-clients: "C48 a TLS client that goes".
+  // Held by gone-clients: "C52 C53 sends the response to a TLS client"; gone-clients: "C48 closes
+  // promptly although TLS clients".
   socket.allowHalfOpen = true;
 
   // After CONNECT, Node removes its own error listener. Without a listener, an error of the socket
   // would crash the process.
   // Node: `onParserExecuteCommon` (lib/_http_server.js) in 20, 22, 24, 26.
-  // Held by framing: "C42 CONNECT opens no tunnel".
+  // Held by framing: "C42 opens no tunnel for CONNECT".
   socket.on('error', () => undefined);
 
   // Node resumes the socket after each complete request, so it is paused again.
   // Node: `parserOnMessageComplete` and `readStart` (lib/_http_common.js) in 20, 22, 24, 26.
-  // Held by hooks: "C52 while a request waits".
+  // Held by hooks: "C52 stops reading the socket".
   socket.on('resume', () => {
     if (!handler.isQueueEmpty) socket.pause();
   });
@@ -313,7 +316,7 @@ export function lingeringClose(socket: Socket, text: string, ms: number): void {
   // Node detaches the parser from a socket that gets another listener for data. Without Node's own
   // listener, nothing more is parsed.
   // Node: `generateSocketListenerWrapper` (lib/_http_server.js) in 20, 22, 24, 26.
-  // Held by hooks: "C51 nothing is parsed behind an answer that closes".
+  // Held by hooks: "C51 parses nothing after a response that closes".
   socket.removeAllListeners('data').on('data', (chunk: Buffer) => {
     bytes += chunk.length;
     if (bytes >= maxLingerBytes) socket.destroy();
@@ -351,8 +354,8 @@ export function resetAfter(socket: Socket, text: string): void {
  * first destroy the idle connections, but a request may be arriving on one of them. It is called
  * afterwards, because only it stops the interval that checks Node's timeouts.
  * Node: `httpServerPreClose` (lib/_http_server.js) in 20, 22, 24, 26.
- * Held by stopping: "C48 a request that is on its way as the server stops"; hooks: "C48 a port that
- * is closed leaves no timer behind".
+ * Held by stopping: "C48 serves a request that arrives on an idle connection"; hooks: "C48 leaves
+ * no timer".
  */
 export async function closePort(server: Server): Promise<void> {
   await new Promise((resolve) => Server.prototype.close.call(server, resolve));

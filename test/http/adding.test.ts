@@ -1,6 +1,6 @@
 /**
- * What the suite cannot see of listing and adding: our own words, ids from 1, what needs an option,
- * and a clock that goes over the end of the deprecated operation (C35).
+ * Tests of listing and adding that the conformance suite cannot make: the words of messages, ids
+ * from 1, options, and a clock that passes the end of the deprecated operation (C35).
  */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -20,7 +20,7 @@ const missing = (rule: string): string => rule.replace('must', 'is missing; it m
 const words = petStatuses.map((status) => `"${status}"`).join(', ');
 const statusRule = `status must be one of ${words}, or be left out`;
 
-test('C1 C2 C3 C6 the message of a wrong parameter is its rule', async (t) => {
+test('C1 C2 C3 C6 explains in the message what a query parameter must be', async (t) => {
   const { port } = await start(t);
   for (const [query, message] of [
     ['limit=0', limitRule],
@@ -37,7 +37,7 @@ test('C1 C2 C3 C6 the message of a wrong parameter is its rule', async (t) => {
   }
 });
 
-test('C20 C24 C31 the message of a wrong body is the rule of each field; nothing of it is stored, it takes no id, and however long a number is, that costs nothing', async (t) => {
+test('C20 C24 C31 explains each invalid field, stores nothing, takes no id, and parses long numbers fast', async (t) => {
   const running = await start(t, { maxBodyBytes: 4_000_000 });
   const { port } = running;
   const long = 1_000_000;
@@ -71,15 +71,15 @@ test('C20 C24 C31 the message of a wrong body is the rule of each field; nothing
   assert.match(await add(port, zeros), /"categoryId":1\}$/);
 });
 
-test('C20 the rule is said in the words of whoever reads the value', () => {
+test('C20 names the rejected value in the words of the caller', () => {
   const said = (message: string) => ({ code: 'invalid_body', message });
   assert.throws(() => parseDraft([], 'The line'), said('The line must be a JSON object.'));
   assert.throws(() => parseDraft([]), said('The body must be a JSON object.'));
 });
 
-test('C60 a JSON text has at most 65,536 values, those inside others too', async (t) => {
+test('C60 rejects JSON with over 65,536 values, nested values included', async (t) => {
   const running = await start(t, { maxBodyBytes: 2 ** 20 });
-  // The object, its two members, the array and what is in it.
+  // The object, the values of its two members, the array, and the elements of the array.
   const withValues = (count: number): string =>
     `{"name":"a","categoryId":1,"x":[${'0,'.repeat(count - 5)}{}]}`;
   await add(running.port, withValues(65_536));
@@ -88,7 +88,7 @@ test('C60 a JSON text has at most 65,536 values, those inside others too', async
   assert.deepEqual(await stored(running), ['1 a 1 -']);
 });
 
-test('C28 accepts UTF-8 as clients write it, and no other charset', async () => {
+test('C28 accepts every common spelling of UTF-8, and no other charset', async () => {
   const { fetch } = createPetstore({ keys: [key] });
   const statusOf = async (parameters: string): Promise<number> => {
     const headers = { ...keyHeaders, 'Content-Type': `application/json${parameters}` };
@@ -108,7 +108,7 @@ test('C28 accepts UTF-8 as clients write it, and no other charset', async () => 
       assert.equal(await statusOf(before + value), 415, before + value);
 });
 
-test('C28 a Content-Type of spaces, quotes or semicolons takes no time that grows faster than its length', async () => {
+test('C28 parses a Content-Type in time that is linear in its length', async () => {
   const { fetch } = createPetstore({ keys: [key] });
   const parts = [
     ' ',
@@ -132,19 +132,19 @@ test('C28 a Content-Type of spaces, quotes or semicolons takes no time that grow
     const answer = await fetch('http://any/v1/pets', { method: 'POST', headers, body: '{}' });
     assert.equal(answer.status, 415);
     const ms = performance.now() - since;
-    // Some milliseconds; with the square of the length it is many seconds.
+    // It takes some milliseconds. Quadratic time would be many seconds.
     assert.ok(ms < 2_000, `${JSON.stringify(part.slice(0, 20))}: ${ms} ms`);
   }
 });
 
-test('C29 the limit is an option, and exact', async (t) => {
+test('C29 rejects a body of one byte over the option maxBodyBytes', async (t) => {
   const { port } = await start(t, { maxBodyBytes: animal.length });
   await add(port, animal);
   const body = `${animal} `;
   await expectAnswer(port, 'POST /v1/pets', '413 content_too_large', { body });
 });
 
-test('C29 a body of just so many bytes as may come is not whole before its end has come', async (t) => {
+test('C29 waits for the end of a body that has reached the limit exactly', async (t) => {
   const { keys, asked, letIn } = heldKeys();
   const running = await start(t, { keys, maxBodyBytes: animal.length });
   const client = await connectTo(t, running);
@@ -158,7 +158,7 @@ test('C29 a body of just so many bytes as may come is not whole before its end h
   assertError(await client.answer(), 413, 'content_too_large');
 });
 
-test('C35 from 6 December 2030 on the route is gone without a restart, and comes back with its clock', async (t) => {
+test('C35 removes the route on 6 December 2030 by the clock, without a restart', async (t) => {
   const gone = Date.UTC(2030, 11, 6);
   let now = gone;
   const { port } = await start(t, { clock: () => now });
@@ -178,7 +178,7 @@ test('C35 from 6 December 2030 on the route is gone without a restart, and comes
   }
 });
 
-test('the fields that plugins share are frozen', () => {
+test('freezes the table of fields, which plugins share', () => {
   for (const shared of [petFields, ...petFields, ...petFields.map(({ type }) => type)])
     assert.ok(Object.isFrozen(shared));
 });

@@ -1,4 +1,4 @@
-/** What every answer says, whatever was asked: C47, C49, C50, and C59 of a storage that is away. */
+/** Tests of every response: C47, C49, C50, C74, and C59 while the storage is unavailable. */
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { test } from 'node:test';
@@ -30,7 +30,7 @@ const ours = '500 internal_error';
 const add = 'POST /v1/pets';
 const adding = { body: animal };
 
-test('C49 a clock that answers no time is a 500 that the log explains, and nothing is stored', async (t) => {
+test('C49 responds 500 and stores nothing if the clock returns no valid time', async (t) => {
   const lastTime = Date.parse('9999-12-31T23:59:59.999Z');
   let now: unknown;
   const clock = (): number => Object(now).answer;
@@ -55,12 +55,12 @@ test('C49 a clock that answers no time is a 500 that the log explains, and nothi
   }
 });
 
-test('C49 our fault answers 500 without a word of why, and the log has all of it', async (t) => {
+test('C49 hides the reason of a 500 from the client, and logs it with the stack', async (t) => {
   const logged: unknown[][] = [];
   const cause = new Error('the deeper reason');
   const bug = new TypeError('a bug at /srv/secret', { cause });
   const damaged = new PetstoreError('storage_damaged', 'line 3 of /srv/secret');
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  // biome-ignore format: short ones by the dozen, one line each would hide the test.
   const odd: readonly unknown[] = [Object.create(null), null, undefined, 'text', 7n, Symbol('s'), { code: 'not_found' }];
   const storage = plainStorage(() => ({
     insert: () => Promise.reject(damaged),
@@ -84,9 +84,9 @@ test('C49 our fault answers 500 without a word of why, and the log has all of it
   }
 });
 
-test('C49 a storage whose texts are none is a 500, and the petstore closes at once', async (t) => {
+test('C49 responds 500 if a storage returns values that are not JSON texts', async (t) => {
   const odd: readonly unknown[] = [{}, 5, null, ['x'], Symbol('s')];
-  // As JavaScript may write it; the compiler refuses it.
+  // Possible only in JavaScript, because the compiler rejects it.
   const storage: PetStorage = Object({
     ...memoryStorage(),
     texts: {
@@ -102,13 +102,13 @@ test('C49 a storage whose texts are none is a 500, and the petstore closes at on
   ]);
 });
 
-test('C50 the codes are a closed set, each with one status', () => {
+test('C50 has a fixed set of error codes', () => {
   const codes =
     'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented bad_gateway unavailable gateway_timeout';
   assert.deepEqual(Object.keys(errorCodes), codes.split(' '));
 });
 
-test('C29 C42 C43 C44 C48 C57 a code says whether its connection ends and whether to try again, whoever throws it', async (t) => {
+test('C29 C42 C43 C44 C48 C57 closes the connection and sends Retry-After by the error code', async (t) => {
   const isCode = (code: string): code is ReplyErrorCode => code in errorCodes;
   const codes = Object.keys(errorCodes).filter(isCode);
   const throwing = (code: ReplyErrorCode) =>
@@ -127,7 +127,7 @@ test('C29 C42 C43 C44 C48 C57 a code says whether its connection ends and whethe
   assert.deepEqual(retryable, ['idempotency_in_flight', 'unavailable']);
 });
 
-test('C47 a reply that is kept says the present date, and HEAD of it has no body', async (t) => {
+test('C47 sends a cached response with the current Date, and without a body for HEAD', async (t) => {
   let now = Date.UTC(2026, 10, 21, 12, 0, 0);
   const { petstore, port } = await start(t, { clock: () => now });
   for (let i = 0; i < 3; i++)
@@ -153,7 +153,7 @@ test('C47 a reply that is kept says the present date, and HEAD of it has no body
   }
 });
 
-test('C47 the Date is of the clock from its first second on', async (t) => {
+test('C47 takes the header Date from the clock, even at the epoch', async (t) => {
   for (const second of [0, 1, 2]) {
     const { port } = await start(t, { clock: () => second * 1000 });
     const date = `Thu, 01 Jan 1970 00:00:0${second} GMT`;
@@ -163,13 +163,13 @@ test('C47 the Date is of the clock from its first second on', async (t) => {
 
 const full = 'GET /v1/pets?limit=1';
 
-/** Adds two animals, so that the page above is full. */
+/** Adds two pets, so that the page above is full. */
 async function withTwo(storage: PetStorage): Promise<PetStorage> {
   for (const name of ['a', 'b']) await storage.insert({ name, categoryId: 1n });
   return storage;
 }
 
-test('C74 /healthz and /readyz are {"status":"ok"}; /readyz is an Error while it is not ready', async (t) => {
+test('C74 responds ok to probes, and 503 to /readyz while it is not ready', async (t) => {
   const { port, petstore } = await start(t);
   const ok = '200 {"status":"ok"}';
   for (const path of ['GET /healthz', 'GET /readyz']) await expectAnswer(port, path, ok, noKey);
@@ -178,7 +178,7 @@ test('C74 /healthz and /readyz are {"status":"ok"}; /readyz is an Error while it
   await expectAnswer(port, 'GET /readyz', '503 unavailable', noKey);
 });
 
-test('C59 once closed, fetch and handler answer all that needs the storage 503, a kept page too', async (t) => {
+test('C59 responds 503 to all that needs the storage once it is closed, even to a cached page', async (t) => {
   const petstore = createPetstore({ keys: [key], storage: await withTwo(memoryStorage()) });
   const { port } = await petstore.listen({ port: 0 });
   const [, ...ways] = await everyWay(t, { petstore, port });
@@ -192,7 +192,7 @@ test('C59 once closed, fetch and handler answer all that needs the storage 503, 
       ['/v1/pets/1', 503],
       ['/v1/pets', 503, post],
       ['/readyz', 503],
-      // What needs no storage is answered as ever.
+      // These need no storage.
       ['/v1/pets?limit=0', 400],
       ['/v1/pets', 401, { headers: {} }],
       ['/healthz', 200],
@@ -204,7 +204,7 @@ test('C59 once closed, fetch and handler answer all that needs the storage 503, 
     }
 });
 
-test('C63 a page that is read while the storage is reset is not kept', async (t) => {
+test('C63 does not cache a page that was read before a reset', async (t) => {
   const { texts, size, list, ...memory } = memoryStorage();
   const addTwo = async (name: string) => {
     for (let count = 0; count < 2; count++) await memory.insert({ name, categoryId: 1n });
@@ -237,7 +237,7 @@ test('C63 a page that is read while the storage is reset is not kept', async (t)
     assert.match((await ask(port, 'GET', path)).body, /"new"/);
 });
 
-test('C59 while the storage is away, a full page that was asked for twice is still answered', async (t) => {
+test('C59 serves a cached full page while the storage is unavailable', async (t) => {
   let isAway = false;
   const storage = plainStorage(({ list }) => ({
     list: async (query) => {

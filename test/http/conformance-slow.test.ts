@@ -1,10 +1,11 @@
 /**
- * The suite that anyone can run against a petstore, `petstore/conformance`, with what waits for the
- * times of C44, on a petstore as it is where nothing is said.
+ * Runs the public suite `petstore/conformance` on a petstore with default options, with the slow
+ * tests of C44.
  */
 import { after, describe } from 'node:test';
 import { testPetstore } from '../../dist/conformance/index.js';
 import { key, start } from '../support/fixture.js';
 
 const { port } = await start({ after });
-describe('a petstore', () => testPetstore({ url: `http://127.0.0.1:${port}`, key, slow: true }));
+describe('a petstore with default options', () =>
+  testPetstore({ url: `http://127.0.0.1:${port}`, key, slow: true }));

@@ -1,6 +1,6 @@
 /**
- * The suite that anyone can run against a petstore, `petstore/conformance`, against our own: at both
- * sides of the sunset, with a base URL, and on a store that others have filled.
+ * Runs the public suite `petstore/conformance` on this petstore: before and after the sunset (C35),
+ * with a base URL, and on a store that already has pets.
  */
 import { after, before, describe } from 'node:test';
 import { testPetstore } from '../../dist/conformance/index.js';
@@ -25,7 +25,7 @@ const last = { url: `http://127.0.0.1:${other.port}`, key };
 describe('a petstore on a file with a base URL, in the last millisecond of GET /pets/{petId}', () =>
   testPetstore(last));
 
-describe('behind the end of GET /pets/{petId}, once more on its store', () => {
+describe('the same petstore after the end of GET /pets/{petId}', () => {
   before(() => {
     now = gone;
   });

@@ -1,18 +1,17 @@
-/** C54: how many connections there may be. */
+/** Tests of the limit of connections (C54). */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import '../support/built.js';
 
-test('C54 there are at most 64 connections less than the file limit, and those that are served go on', () => {
+test('C54 accepts 64 connections less than the limit of open files, and serves them', () => {
   const script = `
     import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
     import { connect } from 'node:net';
     import { readFileSync } from 'node:fs';
     const petstore = createPetstore({ keys: ['k'] });
     const { port } = await petstore.listen({ port: 0 });
-    // Each connection takes two files here, its two ends being in one process; so the clients are
-    // counted too.
+    // Each connection takes two files, because both of its ends are in this process.
     const sockets = [];
     let served = 0, dropped = 0;
     for (let i = 0; i < 60; i++) {

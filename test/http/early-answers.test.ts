@@ -1,4 +1,4 @@
-/** C9 and C51 over a socket: answers before the body was read. */
+/** Tests of responses that are sent before the body was read (C9, C51). */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { header } from '../support/client.js';
 import { bytesOf, connectTo, key, start, stored } from '../support/fixture.js';
 import { animal } from '../support/scenes.js';
 
-test('C51 an answer before the body was read is delivered whole, then the connection closes within 1 s or 64 KiB', async (t) => {
+test('C51 delivers an early response whole, then closes within 1 s or 64 KiB', async (t) => {
   const running = await start(t);
   const length = 'Content-Length: 10000000';
   const post = (...headers: readonly string[]) => bytesOf('POST', '/v1/pets', { headers });
@@ -31,10 +31,10 @@ test('C51 an answer before the body was read is delivered whole, then the connec
         assert.equal(header(await client.expect(error), 'Connection'), 'close');
         assert.ok((await client.closed()) < 4_000);
       };
-      // How long the server still reads is told by the reset that what comes later meets.
+      // The time until the reset is the time for which the server goes on reading.
       const sending = async (bytesEach: number, everyMs: number): Promise<number> => {
         const client = await connectTo(t, running);
-        // Before the answer, which a busy machine reads late: the server's second runs from then.
+        // Taken before the response is read, because a busy machine reads it late.
         const since = performance.now();
         client.send(bytes);
         await client.expect(error);
@@ -46,13 +46,13 @@ test('C51 an answer before the body was read is delivered whole, then the connec
       };
       const [slowly, fast] = await Promise.all([sending(100, 20), sending(10_000, 1), waiting()]);
       assert.ok(slowly > 900 && slowly < 9_000, `${error} closed after ${slowly} ms`);
-      assert.ok(fast < slowly, `64 KiB end it before the second does, not after ${fast} ms`);
+      assert.ok(fast < slowly, `64 KiB must end it before the second does, not after ${fast} ms`);
     }),
   );
   assert.deepEqual(await stored(running), []);
 });
 
-test('C51 a client that still sends behind its last answer is not reset before it has read it', async (t) => {
+test('C51 resets no client that still sends before it has read its last response', async (t) => {
   const running = await start(t);
   const bytes = `POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${animal}${animal}`;
   await Promise.all(
@@ -63,7 +63,7 @@ test('C51 a client that still sends behind its last answer is not reset before i
   );
 });
 
-test('C9 the body of a GET that goes on over the limit is answered at once, then the connection closes', async (t) => {
+test('C9 responds at once to a GET with a body over the limit, then closes the connection', async (t) => {
   const client = await connectTo(
     t,
     await start(t),
@@ -71,5 +71,5 @@ test('C9 the body of a GET that goes on over the limit is answered at once, then
   );
   assert.equal(header(await client.expect('200 []'), 'Connection'), 'close');
   client.send('x'.repeat(80_000));
-  assert.ok((await client.closed()) < 900, '64 KiB end it before the second does');
+  assert.ok((await client.closed()) < 900, '64 KiB must end it before the second does');
 });

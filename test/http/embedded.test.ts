@@ -1,4 +1,4 @@
-/** The petstore as a library: fetch, handler, listen and close, and what they leave behind. */
+/** Tests of the petstore as a library: `fetch`, `handler`, `listen` and `close`. */
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
@@ -31,14 +31,14 @@ const adding = { method: 'POST', headers: keyHeaders, body: animal };
 const post = bytesOf('POST', '/v1/pets', { body: animal });
 const target = 'http://a/v1/pets';
 
-/** A petstore that does not listen, until the test ends. */
+/** Creates a petstore, which is closed at the end of the test. */
 function create(t: TestContext, options: Partial<PetstoreOptions> = {}): Petstore {
   const petstore = createPetstore({ keys: [key], ...options });
   atEnd(t, () => petstore.close());
   return petstore;
 }
 
-/** The port of somebody else's server that has a petstore. */
+/** Serves a petstore by the `handler` of a host; resolves to the host's port. */
 async function embed(
   t: TestContext,
   wrap: (handler: Petstore['handler']) => RequestListener = (handler) => handler,
@@ -48,7 +48,7 @@ async function embed(
 }
 
 const sold = '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}';
-/** One of each kind: what is right or wrong with an animal is told by one and the same code. */
+/** One request of each kind. One body stands for all invalid pets, which take the same code path. */
 const requests: readonly (readonly [request: string, words?: Words])[] = [
   ...[sold, '', ' '.repeat(65_537)].map((body) => ['POST /v1/pets', { body }] as const),
   ...[
@@ -61,7 +61,7 @@ const requests: readonly (readonly [request: string, words?: Words])[] = [
   ['GET /v1/pets', { headers: ['Expect: x'] }],
 ];
 
-test('fetch answers what the port answers, in status, headers and body, over the contract', async (t) => {
+test('fetch returns the same status, headers and body as the port', async (t) => {
   const { port } = await start(t);
   const { fetch } = create(t);
   for (const [request, { headers = [], authorization = `Bearer ${key}`, body } = {}] of requests) {
@@ -91,11 +91,11 @@ test('fetch answers what the port answers, in status, headers and body, over the
   }
 });
 
-/** A request to add whose body comes as a stream. */
+/** Returns a POST with a stream as its body. */
 const streamed = (body: ReadableStream, more: RequestInit = {}): Request =>
   new Request(target, { ...adding, body, duplex: 'half', ...more });
 
-test('fetch rejects for nothing of the request or ours: a body that fails or that is endless, a storage that throws, a closed petstore', async (t) => {
+test('fetch resolves with an error response if a body or the storage fails, or it is closed', async (t) => {
   const { fetch, close } = create(t);
   const statusOf = async (request: Request | string) => (await fetch(request)).status;
   const failing = new ReadableStream({
@@ -120,7 +120,7 @@ test('fetch rejects for nothing of the request or ours: a body that fails or tha
   assert.equal((await broken.fetch(target, { headers: keyHeaders })).status, 500);
 });
 
-test('fetch rejects with a TypeError for a request whose body was read or is locked, and adds nothing', async (t) => {
+test('fetch rejects a request whose body was read or is locked, and adds nothing', async (t) => {
   const { fetch, storage } = create(t);
   const used = new Request(target, adding);
   await used.text();
@@ -145,11 +145,11 @@ test('fetch rejects with a TypeError for a request whose body was read or is loc
   assert.equal((await storage.list({ limit: 9 })).length, 6);
 });
 
-/** What a foreign server answers by itself: damaged requests, CONNECT, Expect, unknown methods. */
+/** The rules that a host's server decides: malformed requests, CONNECT, Expect, unknown methods. */
 const ofServer = ['P3', 'C15', 'C18', 'C33', 'C42', 'C43', 'C45', 'C47', 'C52', 'C64'];
 
-describe('what waits for seconds', { concurrency: true }, () => {
-  test('handler serves behind a plain http.createServer all of the contract that this leaves to it', async (t) => {
+describe('tests that wait for seconds', { concurrency: true }, () => {
+  test('handler follows the contract behind http.createServer, except for the rules of the host', async (t) => {
     const port = await embed(t);
     const failed: string[] = [];
     for await (const { number, outcome } of verifyPetstore({
@@ -165,7 +165,7 @@ describe('what waits for seconds', { concurrency: true }, () => {
     await client.send(animal).expect(201);
   });
 
-  test('close closes plugins and storage behind a request that never ends, though nothing else keeps the process alive', async () => {
+  test('close closes plugins and storage although a request never ends', async () => {
     const script = `
       import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
       const petstore = createPetstore({ keys: ['k'], plugins: [(host) => host.onClose(() => console.log('closed'))] });
@@ -177,7 +177,7 @@ describe('what waits for seconds', { concurrency: true }, () => {
     assert.deepEqual([code, stdout], [0, 'closed\n']);
   });
 
-  test('fetch rejects with the reason of a signal, aborted before or while it answers, and undoes nothing', async (t) => {
+  test('fetch rejects with the reason of an aborted signal, and undoes nothing', async (t) => {
     const letIn: (() => void)[] = [];
     const statuses: number[] = [];
     const plugin: Plugin = ({ around, onReply }) => {
@@ -221,7 +221,7 @@ describe('what waits for seconds', { concurrency: true }, () => {
   });
 });
 
-test('handler serves behind a wrapper like Express, under the path that it has left of the target', async (t) => {
+test('handler serves the path that a framework leaves of the target', async (t) => {
   const port = await embed(t, (handler) => (request, response) => {
     if (!request.url?.startsWith('/shop/')) return void response.writeHead(418).end();
     request.url = request.url.slice('/shop'.length);
@@ -238,7 +238,7 @@ test('handler serves behind a wrapper like Express, under the path that it has l
   assert.deepEqual(told, ['us', 'application/json']);
 });
 
-test('C56 links and servers begin with the mount path that a framework says in baseUrl, unless it is none', async (t) => {
+test('C56 begins links and servers with the mount path in baseUrl, if it is a plain path', async (t) => {
   let baseUrl: unknown = '/shop';
   let now = Date.UTC(2026, 0);
   const mount =
@@ -263,7 +263,7 @@ test('C56 links and servers begin with the mount path that a framework says in b
   assert.match(await bodyOf('/openapi.json'), /"servers":\[\{"url":"\/v1"\}\]/);
 });
 
-test('C51 handler answers before a body has come whole, and its connection ends though more of it comes', async (t) => {
+test('C51 handler responds before a body is complete, and closes the connection', async (t) => {
   const port = await embed(t);
   for (const [status, authorization] of [
     [413, `Bearer ${key}`],
@@ -277,7 +277,7 @@ test('C51 handler answers before a body has come whole, and its connection ends 
   }
 });
 
-test('handler writes no body where none may be, to a server too that refuses one, although the request still comes', async (t) => {
+test('handler writes no body for HEAD or 204, even while the request still arrives', async (t) => {
   const { handler } = create(t);
   const server = createServer({ rejectNonStandardBodyWrites: true }, handler);
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -292,7 +292,7 @@ test('handler writes no body where none may be, to a server too that refuses one
   }
 });
 
-test('handler whose framework has answered meanwhile stays quiet', async (t) => {
+test('handler sends nothing if the framework has already responded', async (t) => {
   const port = await embed(t, (handler) => (request, response) => {
     handler(request, response);
     response.writeHead(202, { 'Content-Length': 0 }).end();
@@ -301,7 +301,7 @@ test('handler whose framework has answered meanwhile stays quiet', async (t) => 
   await client.send(bytesOf('GET', '/v1/pets').repeat(3)).expect(202, 202, 202);
 });
 
-test('handler whose framework has begun an answer meanwhile stays quiet', async (t) => {
+test('handler sends nothing if the framework has begun a response', async (t) => {
   const port = await embed(t, (handler) => (request, response) => {
     handler(request, response);
     response.writeHead(202, { 'Content-Length': 2 }).write('o');
@@ -312,7 +312,7 @@ test('handler whose framework has begun an answer meanwhile stays quiet', async 
   assert.deepEqual([status, body], [202, 'ok']);
 });
 
-test('C69 handler whose framework throws as a response is written leaves the other responses of that moment alone', async (t) => {
+test('C69 handler sends the other responses of a tick if a framework throws', async (t) => {
   const held: (() => void)[] = [];
   const port = await embed(t, (handler) => (request, response) => {
     if (held.length === 0) response.writeHead = () => assert.fail('theirs');
@@ -326,7 +326,7 @@ test('C69 handler whose framework throws as a response is written leaves the oth
   assert.deepEqual(statuses.sort(), [200, 500]);
 });
 
-test('handler hears of a client that vanished before a slow key check ended, and never waits for its body', async (t) => {
+test('handler does not wait for the body of a client that left during a slow key check', async (t) => {
   const statuses: number[] = [];
   const port = await embed(t, undefined, {
     keys: async () => sleep(30, 'somebody'),
@@ -343,7 +343,7 @@ test('handler hears of a client that vanished before a slow key check ended, and
   assert.deepEqual(statuses, [400]);
 });
 
-test('fetch, handler, listen and close work unbound, and close may be called again and again', async (t) => {
+test('fetch, handler, listen and close work unbound, and close can be called repeatedly', async (t) => {
   const { fetch, listen, close, storage } = create(t);
   const [first, second] = [await listen({ port: 0 }), await listen({ port: 0 })];
   assert.notEqual(first.port, second.port);
@@ -356,7 +356,7 @@ test('fetch, handler, listen and close work unbound, and close may be called aga
   await assert.rejects(storage.get(1n), { code: 'unavailable' });
 });
 
-test('close waits until what handler answers has left', async (t) => {
+test('close waits for the responses of handler', async (t) => {
   const { keys, asked, letIn } = heldKeys();
   const order: string[] = [];
   const plugin: Plugin = ({ onReply, onClose }) => {
@@ -373,7 +373,7 @@ test('close waits until what handler answers has left', async (t) => {
   assert.equal(header(await client.expect(200), 'Connection'), 'close');
 });
 
-test('close waits for requests of fetch that are under way', async (t) => {
+test('close waits for requests of fetch in flight', async (t) => {
   const { fetch, close } = create(t);
   const rest = gate();
   const body = new ReadableStream({
@@ -393,7 +393,7 @@ test('close waits for requests of fetch that are under way', async (t) => {
   assert.equal((await fetch(target, { headers: keyHeaders })).status, 503);
 });
 
-test('listen refuses a port that is taken, what is no port, and any port once closed, even half-way', async (t) => {
+test('listen rejects a port in use, an invalid port, and any port once the petstore is closed', async (t) => {
   const { port } = await start(t);
   const { listen, close } = create(t);
   for (const wrong of [3456, '3456', null]) {
@@ -412,7 +412,7 @@ test('listen refuses a port that is taken, what is no port, and any port once cl
   await assert.rejects(Client.connect(own), { code: 'ECONNREFUSED' });
 });
 
-test('two hundred petstores in one process leave no handle, no listener and no word behind', async (t) => {
+test('two hundred petstores in one process leave no handle, no listener and no output', async (t) => {
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const events = ['uncaughtException', 'unhandledRejection', 'SIGTERM', 'SIGINT', 'SIGHUP', 'exit', 'beforeExit', 'warning'];
   const listeners = (): readonly number[] => events.map((event) => process.listenerCount(event));
@@ -429,7 +429,7 @@ test('two hundred petstores in one process leave no handle, no listener and no w
     petstores.map(async ({ listen, fetch }, index) => {
       const { port } = await listen({ port: 0 });
       const added = await fetch(target, adding);
-      assert.equal(await added.text(), firstAnimal, 'each has its own animals');
+      assert.equal(await added.text(), firstAnimal, 'each has its own pets');
       if (index % 10 === 0) await expectAnswer(port, 'GET /v1/pets', `200 [${firstAnimal}]`);
     }),
   );
@@ -448,7 +448,7 @@ const reading =
     request.resume().once('end', () => setImmediate(() => handler(request, response, next)));
 const hint = /mount the petstore before any body parser/;
 
-test('handler reads a body right after pause, and answers 500 with the mend in the log where it was decoded or read before', async (t) => {
+test('handler reads a paused body, and logs a hint with a 500 if the body was read before', async (t) => {
   const logged: unknown[] = [];
   const log: PetstoreOptions['log'] = (_level, ...line) => logged.push(line);
   for (const [wrap, status] of [
@@ -472,7 +472,7 @@ test('handler reads a body right after pause, and answers 500 with the mend in t
   assert.equal(logged.length, 2);
 });
 
-test('handler gives its framework the error where that gave next', async (t) => {
+test('handler passes the error of a body that was read before to next', async (t) => {
   const { handler } = create(t);
   const errors: unknown[] = [];
   const port = await serve(t, (request, response) =>
@@ -485,7 +485,7 @@ test('handler gives its framework the error where that gave next', async (t) => 
   assert.match(String(errors[0]), hint);
 });
 
-test('handler answers what it does not know with 404 or 405, and passes nothing on', async (t) => {
+test('handler responds 404 or 405 itself, and passes nothing to next', async (t) => {
   const passedOn: unknown[] = [];
   const port = await embed(t, (handler) => (request, response) => {
     handler(request, response, (error) => void passedOn.push(error));
@@ -497,7 +497,7 @@ test('handler answers what it does not know with 404 or 405, and passes nothing 
   assert.deepEqual(passedOn, []);
 });
 
-test('fetch takes strings, URLs and init as the platform’s does, and rejects what that rejects', async (t) => {
+test('fetch accepts strings, URLs and init as the platform’s fetch does', async (t) => {
   const { fetch } = create(t);
   const init = { headers: keyHeaders };
   for (const [asked, status] of [
@@ -510,7 +510,7 @@ test('fetch takes strings, URLs and init as the platform’s does, and rejects w
   await assert.rejects(fetch('/v1/pets'), TypeError);
 });
 
-test('fetch leaves no listener on the signal of a request that is kept', async (t) => {
+test('fetch leaves no listener on the signal of a request', async (t) => {
   const { fetch } = create(t);
   const request = new Request('http://a/healthz', { signal: new AbortController().signal });
   const before = getEventListeners(request.signal, 'abort').length;
@@ -519,20 +519,20 @@ test('fetch leaves no listener on the signal of a request that is kept', async (
   assert.equal(getEventListeners(request.signal, 'abort').length, before);
 });
 
-test('C56 fetch heeds baseUrl of a request, and no server and no word of the client that comes where an init could', async (t) => {
+test('C56 fetch uses baseUrl of a request, and ignores a second argument that is not an init', async (t) => {
   class Server {
     readonly port = 80;
     get url(): URL {
       return assert.fail('read');
     }
   }
-  // Compiles only where a runtime takes it as it is.
+  // Compiles only if a runtime can take `fetch` as it is.
   const serve: (
     request: Request,
     given: Server | { readonly completed: Promise<void> },
   ) => Promise<Response> = create(t).fetch;
   for (const given of [new Server(), { completed: Promise.resolve() }, Object.create(null), null]) {
-    // On a copy this would be missing.
+    // A copy of the request would not have `baseUrl`.
     const request = Object.assign(new Request(target, adding), { baseUrl: '/shop' });
     assert.match(
       (await serve(request, given)).headers.get('location') ?? '',
@@ -541,7 +541,7 @@ test('C56 fetch heeds baseUrl of a request, and no server and no word of the cli
   }
 });
 
-test('listen opens no port where node:http is not Node’s, and says what to do instead', async (t) => {
+test('listen opens no port on Bun and Deno, and says what to use instead', async (t) => {
   const { listen } = create(t);
   for (const runtime of ['Bun', 'Deno']) {
     atEnd(t, () => Reflect.deleteProperty(globalThis, runtime));

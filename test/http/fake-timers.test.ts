@@ -1,4 +1,4 @@
-/** C68: a petstore whose host has installed fake timers. */
+/** Tests of a petstore whose host has installed fake timers (C68). */
 import assert from 'node:assert/strict';
 import { createServer, request, type Server } from 'node:http';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { key } from '../support/fixture.js';
 import { folder } from '../support/process.js';
 import { animal, firstAnimal, keyHeaders } from '../support/scenes.js';
 
-/** Sends a request by Node's client, whose timers nothing replaces. */
+/** Sends a request by Node's client, whose timers cannot be replaced. */
 async function send(
   port: number,
   method: string,
@@ -32,7 +32,7 @@ async function send(
   return { status: response.statusCode, text, date: response.headers.date };
 }
 
-/** Replaces every timer of the process, and what else Sinon, Vitest and Jest replace. */
+/** Replaces all timers of the process, and the other globals that Sinon, Vitest and Jest replace. */
 function installFakes(t: TestContext): void {
   t.mock.timers.enable();
   t.mock.method(globalThis, 'queueMicrotask', () => undefined);
@@ -63,7 +63,7 @@ for (const [name, open] of Object.entries(storages))
     await once(host, 'listening');
     const hostPort = Number(Object(host.address()).port);
     assert.equal((await send(hostPort, 'POST', '/v1/pets', animal)).status, 201);
-    // The body of a request that is refused is drained for a time.
+    // The server goes on reading the body of a rejected request for a while.
     assert.equal((await send(hostPort, 'POST', '/none', 'x'.repeat(100_000))).status, 404);
     assert.equal((await petstore.fetch('http://a/v1/pets', { headers: keyHeaders })).status, 200);
 

@@ -1,6 +1,6 @@
 /**
- * What is HTTP and what is none, C13, C18 and C42, as nobody outside tries it: byte by byte, and
- * behind answers that close.
+ * Tests of valid and malformed requests (C13, C18, C42) that arrive byte by byte, or after a response
+ * that closes the connection.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -28,12 +28,12 @@ const post = (lines: string, rest: string): string =>
   `POST /v1/pets HTTP/1.1\r\n${head}${lines}\r\n\r\n${rest}`;
 
 const { http, full } = malformedRequests({ basePath: '/v1', key });
-const noHttp = { ...http, ...full };
+const malformed = { ...http, ...full };
 
-test('C42 what is no HTTP answers 400 bad_request and closes byte by byte too, and stores nothing', async (t) => {
+test('C42 rejects malformed requests that arrive byte by byte, and stores nothing', async (t) => {
   const running = await start(t);
   await Promise.all(
-    Object.entries(noHttp).map(async ([name, bytes]) => {
+    Object.entries(malformed).map(async ([name, bytes]) => {
       if (bytes.length > 2_000) return;
       try {
         const answer = await exchange(running.port, bytes, 'GET', 'drip');
@@ -48,22 +48,22 @@ test('C42 what is no HTTP answers 400 bad_request and closes byte by byte too, a
   assert.deepEqual(await stored(running), []);
 });
 
-test('C42 C52 what is odd but well-formed is served byte by byte, one behind the other on a connection', async (t) => {
+test('C42 C52 serves unusual but valid requests that arrive byte by byte on one connection', async (t) => {
   const client = await connectTo(t, await start(t));
   const { lists, adds } = oddRequests({ basePath: '/v1', key });
   const all = [...Object.values(lists), ...Object.values(adds)];
-  // HTTP/1.0 ends its connection.
+  // A request of HTTP/1.0 closes its connection.
   const kept = all.filter((bytes) => !bytes.includes('HTTP/1.0'));
   await client.drip(kept.join(''));
   for (const bytes of kept) await client.expect(bytes.startsWith('POST') ? 201 : 200);
 });
 
-test('C18 a method that nobody knows answers 501 or 400, where its letters come one by one', async (t) => {
+test('C18 responds 501 or 400 to an unknown method that arrives byte by byte', async (t) => {
   const { port } = await start(t);
   for (const method of ['FOO', 'get', 'GETS', 'G', 'POSTT', 'X-Y', 'OPTION', 'CONNECTT']) {
     const bytes = `${method} /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n`;
     const answer = await exchange(port, bytes, method, 'drip');
-    // The parser gives up at the first letter that no method has; the first packet then decides.
+    // The parser stops at the first letter that no method has. The bytes of that packet decide.
     assert.ok([400, 501].includes(answer.status), answer.body);
     assert.equal(answer.kept, false);
   }
@@ -83,7 +83,7 @@ test('C42 accepts tabs and spaces around the values of headers', async (t) => {
     `Content-Length: ${length}\t\r\nConnection: keep-alive\t`,
   ])
     await client.send(post(lines, body)).expect(201);
-  // The body comes later, and its tabs stay.
+  // The body arrives later, and keeps its tabs.
   client.send(post(`Content-Length: ${length + 2}\t`, '\t'));
   client.send(`${body}\t`);
   await client.expect(201);
@@ -109,7 +109,7 @@ test('C42 accepts tabs and spaces around the values of headers', async (t) => {
     assertError(await exchange(running.port, post(lines, body)), 400, 'bad_request');
 });
 
-test('C42 accepts a tab behind a Content-Length under HTTPS too', async (t) => {
+test('C42 accepts a tab after a Content-Length under HTTPS', async (t) => {
   const { port } = await start(t, {}, { tls: newCertificate() });
   const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
   atEnd(t, () => socket.destroy());
@@ -121,7 +121,7 @@ test('C42 accepts a tab behind a Content-Length under HTTPS too', async (t) => {
   }
 });
 
-test('C13 a target in absolute form without a path is the path /', async (t) => {
+test('C13 serves / for a target in absolute form without a path', async (t) => {
   const { port } = await startWith(
     t,
     serving('/', () => okReply('1')),
@@ -131,15 +131,15 @@ test('C13 a target in absolute form without a path is the path /', async (t) => 
 });
 
 for (const [how, keys] of [
-  ['at once', [key]],
+  ['in a list', [key]],
   ['by a promise', async (token: string) => (token === key ? 'a' : undefined)],
 ] as const) {
-  test(`C29 C42 C43 what the same packet brings behind an answer that closes is not carried out, keys being known ${how}`, async (t) => {
-    await sendBehind(await start(t, { keys }));
+  test(`C29 C42 C43 ignores the rest of a packet after a response that closes, with keys ${how}`, async (t) => {
+    await sendAfterRejected(await start(t, { keys }));
   });
 }
 
-async function sendBehind(running: Running): Promise<void> {
+async function sendAfterRejected(running: Running): Promise<void> {
   const others: Readonly<Record<string, string>> = {
     '101 header lines': get('X: y\r\n'.repeat(101)),
     'a body over the limit': bytesOf('POST', '/v1/pets', { body: ' '.repeat(70_000) }),
@@ -150,7 +150,7 @@ async function sendBehind(running: Running): Promise<void> {
   };
   const adding = (name: string): string =>
     bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) });
-  // Behind those it waits, and what follows is taken in before it is answered.
+  // After these requests it is queued, and the rest of the packet is parsed before its response.
   const few = [[], [adding('before')]];
   const many = [
     ...few,
@@ -158,8 +158,8 @@ async function sendBehind(running: Running): Promise<void> {
     Array.from({ length: 33 }, () => adding('before')),
   ];
   await Promise.all(
-    Object.entries({ ...noHttp, ...others }).flatMap(([name, bytes]) =>
-      (name in noHttp ? few : many).map(async (before) => {
+    Object.entries({ ...malformed, ...others }).flatMap(([name, bytes]) =>
+      (name in malformed ? few : many).map(async (before) => {
         const client = await Client.connect(running.port);
         client.send(before.join('') + bytes + adding(`behind ${name}`));
         for (const { length } of before) await client.expect(length === get('').length ? 200 : 201);
@@ -173,13 +173,13 @@ async function sendBehind(running: Running): Promise<void> {
   assert.deepEqual(
     names,
     Array.from(
-      { length: Object.keys(noHttp).length + 35 * Object.keys(others).length },
+      { length: Object.keys(malformed).length + 35 * Object.keys(others).length },
       () => 'before',
     ),
   );
 }
 
-test('C42 nothing behind an upgrade that is not taken is carried out, as Node drops some of that', async (t) => {
+test('C42 ignores Upgrade, and closes the connection after the response', async (t) => {
   const running = await start(t);
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
   const inner = post('Content-Length: 27', body);
@@ -190,7 +190,7 @@ test('C42 nothing behind an upgrade that is not taken is carried out, as Node dr
     `POST /v1/pets HTTP/1.1\r\n${head}Content-Length: ${inner.length}\r\n\r\n`,
   ]) {
     const client = await connectTo(t, running, get(upgrade) + behind);
-    // What is the body of a request that Node dropped must not become one.
+    // Node dropped the head of a request, so its body must not be parsed as a request.
     client.send(inner);
     await client.expect(200);
     await client.closed();
@@ -198,7 +198,7 @@ test('C42 nothing behind an upgrade that is not taken is carried out, as Node dr
   assert.deepEqual(await stored(running), []);
 });
 
-test('C42 CONNECT opens no tunnel: 404 for an authority, and its end does the server no harm', async (t) => {
+test('C42 opens no tunnel for CONNECT, and survives the reset of its client', async (t) => {
   const running = await start(t);
   const connect = `CONNECT petstore:443 HTTP/1.1\r\n${head}\r\n`;
   for (const send of ['whole', 'drip'] as const) {
@@ -218,17 +218,17 @@ test('C42 CONNECT opens no tunnel: 404 for an authority, and its end does the se
   await expectAnswer(running.port, 'GET /v1/pets', 200);
 });
 
-test('C18 C42 garbage after a long run of letters takes no time that grows faster than its length', async (t) => {
+test('C18 C42 rejects garbage after a long word in time that is linear in its length', async (t) => {
   const { port } = await start(t);
   const begin = performance.now();
   for (let times = 0; times < 5; times++) {
     const run = 'a'.repeat(60_000);
-    // A body that is waited for, so that its answer does not close before the garbage came.
+    // The whole body is read, so that the response cannot close before the garbage arrives.
     const headers = ['Content-Type: application/json'];
     const bytes = `${bytesOf('POST', '/v1/pets', { headers, body: `${run}"` })}{}`;
     const client = await connectTo(t, { port }, bytes);
     await client.expect('400 invalid_json', '400 bad_request');
   }
-  // A search of quadratic time took 15 s for each.
+  // Quadratic time took 15 s for each request.
   assert.ok(performance.now() - begin < 15_000);
 });

@@ -1,7 +1,6 @@
 /**
- * Thousands of damaged requests: each is answered as a second reading of the contract says (P1 to
- * P5), and nobody's damage touches a neighbour. These are a part of the torture's R8, which tries
- * each in three ways.
+ * Tests of thousands of damaged requests, against a second reading of the contract (P1 to P5). They
+ * are a part of the torture's R8, which sends each request in three ways.
  */
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
@@ -14,7 +13,7 @@ import { badInputs } from '../torture/cases.js';
 import { tryCase, ways } from '../torture/inputs.js';
 import { randomOf } from '../torture/random.js';
 
-/** Runs jobs, so many at a time. */
+/** Runs `width` jobs at a time. */
 async function inParallel<Job>(
   jobs: readonly Job[],
   width: number,
@@ -27,7 +26,7 @@ async function inParallel<Job>(
   await Promise.all(Array.from({ length: width }, work));
 }
 
-test('P1–P5 C42 C52 C53 bad inputs, whole, byte by byte and behind a good request, are answered as the contract says, and stored only by a 201', async (t) => {
+test('P1–P5 C42 C52 C53 responds to damaged requests by the contract, and stores only with a 201', async (t) => {
   const running = await start(t);
   const first = await add(running.port, '{"name":"first","categoryId":1}');
   const added = new Map([['1', first]]);
@@ -35,7 +34,7 @@ test('P1–P5 C42 C52 C53 bad inputs, whole, byte by byte and behind a good requ
   const some = badInputs(randomOf(42)).filter((_, index) => index % 8 === 0);
   t.diagnostic(`${some.length} cases`);
   await inParallel(some, 24, async (bytes, index) => {
-    // Byte by byte takes longest.
+    // Fewer cases byte by byte, which takes longest.
     const way = index % 16 === 0 ? 'byte by byte' : ways[index % 2 === 0 ? 0 : 2];
     try {
       await tryCase(running.port, bytes, way, added, statuses);
@@ -48,7 +47,7 @@ test('P1–P5 C42 C52 C53 bad inputs, whole, byte by byte and behind a good requ
   await expectAnswer(running.port, 'GET /v1/pets/1', `200 ${first}`);
 });
 
-test('P5 garbage in any mix of HTTP’s own pieces never breaks the server', async (t) => {
+test('P5 survives any mixture of fragments of HTTP', async (t) => {
   const running = await start(t);
   const piece = fc.oneof(
     // biome-ignore format: short ones by the dozen, a line for each would hide the test.

@@ -1,4 +1,4 @@
-/** C52 and C53 over a socket: clients that end their side, or go away. */
+/** Tests of clients that close their sending side, or leave (C52, C53). */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
@@ -14,7 +14,7 @@ const add = bytesOf('POST', '/v1/pets', { body: animal });
 const tls = newCertificate();
 const ways = ['destroy', 'reset', 'endSending'] as const;
 
-test('C52 a client that closes its sending side behind its requests gets all answers', async (t) => {
+test('C52 sends all responses to a client that closed its sending side', async (t) => {
   const running = await start(t);
   for (const count of [0, 1, 100]) {
     const client = (await connectTo(t, running, add.repeat(count))).endSending();
@@ -23,7 +23,7 @@ test('C52 a client that closes its sending side behind its requests gets all ans
   }
 });
 
-test('C52 C53 under HTTPS too a client that closes its sending side gets its answer', async (t) => {
+test('C52 C53 sends the response to a TLS client that closed its sending side', async (t) => {
   const { port } = await start(t, {}, { tls });
   for (const [bytes, status] of [
     [add, 201],
@@ -40,7 +40,7 @@ test('C52 C53 under HTTPS too a client that closes its sending side gets its ans
   }
 });
 
-test('C48 a TLS client that goes as soon as it has shaken hands does not hold up close', async (t) => {
+test('C48 closes promptly although TLS clients left right after their handshake', async (t) => {
   const { petstore, port } = await start(t, {}, { tls });
   for (let i = 0; i < 10; i++) {
     await new Promise((resolve) => {
@@ -52,10 +52,10 @@ test('C48 a TLS client that goes as soon as it has shaken hands does not hold up
   }
   const from = performance.now();
   await petstore.close();
-  assert.ok(performance.now() - from < 8_000, 'close waited for its last resort');
+  assert.ok(performance.now() - from < 8_000, 'close waited for its time limit');
 });
 
-test('C53 a client gone in the middle of a body stores nothing, one gone behind it is stored, and nothing crashes', async (t) => {
+test('C53 stores a pet only if its whole body arrived before the client left', async (t) => {
   const running = await startLogged(t);
   const head = bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] });
   const chunked = `${head}1b\r\n${animal}\r\n0\r\n\r\n`;
@@ -72,10 +72,10 @@ test('C53 a client gone in the middle of a body stores nothing, one gone behind 
   for (const [index, how] of ways.entries()) {
     const isStored = async (): Promise<boolean> => (await stored(running)).length > index;
     const client = await connectTo(t, running, add);
-    // A reset takes along what was not read yet.
-    if (how === 'reset') await until('the animal of a client that waits', isStored);
+    // A reset drops the bytes that the server has not read yet.
+    if (how === 'reset') await until('the pet of a client that waits', isStored);
     client[how]();
-    await until('the animal of a client that is gone', isStored);
+    await until('the pet of a client that is gone', isStored);
     if (how === 'endSending') await client.expect(201);
   }
   await ask(running.port, 'POST', '/v1/pets', { body: animal });
@@ -83,7 +83,7 @@ test('C53 a client gone in the middle of a body stores nothing, one gone behind 
   assert.deepEqual(running.lines, []);
 });
 
-test('C53 a request whose client is gone in the middle of its body is over', async (t) => {
+test('C53 ends a request whose client left in the middle of its body', async (t) => {
   const { keys, asked, letIn } = heldKeys();
   const statuses: number[] = [];
   const told: Plugin = ({ onReply }) => onReply(({ status }) => void statuses.push(status));
@@ -96,15 +96,15 @@ test('C53 a request whose client is gone in the middle of its body is over', asy
   assert.deepEqual(statuses, [400]);
 });
 
-test('C53 requests that came whole and wait for those before them are carried out though their client has gone', async (t) => {
+test('C53 carries out complete queued requests although their client has left', async (t) => {
   for (const how of ways) {
     const { storage, inserting, release } = heldStorage();
     const running = await start(t, { storage });
-    // The second adding waits for the reading, which waits for the first.
+    // The second POST waits for the GET, which waits for the first POST.
     const client = await connectTo(t, running, add + bytesOf('GET', '/v1/pets') + add);
     await inserting;
     client[how]();
     release();
-    await until(`both animals (${how})`, async () => (await stored(running)).length === 2);
+    await until(`both pets (${how})`, async () => (await stored(running)).length === 2);
   }
 });

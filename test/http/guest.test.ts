@@ -1,6 +1,6 @@
 /**
- * The petstore as a guest of servers and frameworks: what it does with their request and their
- * response. `make check-ecosystem` tries the same with real frameworks.
+ * Tests of `handler` with the requests and responses of hosts. `make check-ecosystem` runs similar
+ * tests with real frameworks.
  */
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -48,7 +48,7 @@ function serveBehind(
   });
 }
 
-/** Fails the test for whatever reaches the event loop of the process. */
+/** Fails the test if an error is uncaught. */
 function watchEventLoop(t: TestContext): void {
   const thrown: unknown[] = [];
   process.setUncaughtExceptionCaptureCallback((error) => thrown.push(error));
@@ -87,7 +87,7 @@ async function send(port: number, path: string, init: RequestInit = {}) {
 }
 
 describe('C69 the response of the host', () => {
-  test('C69 passes through wrappers of writeHead, setHeader and end as any other response', async (t) => {
+  test('C69 sends its response through wrappers of writeHead, setHeader and end', async (t) => {
     watchEventLoop(t);
     const seen: unknown[] = [];
     const port = await serveBehind(t, (_, response) => {
@@ -96,7 +96,7 @@ describe('C69 the response of the host', () => {
         response.setHeader('X-Wrapped', 'yes');
       });
       const { end } = response;
-      // Like a session that waits before it ends a response, and does not heed the encoding.
+      // Like a session that delays the end of a response, and ignores the encoding.
       Reflect.set(response, 'end', (chunk?: string | Buffer) => {
         setImmediate(() => end.call(response, chunk ?? '', 'utf8'));
         return response;
@@ -116,7 +116,7 @@ describe('C69 the response of the host', () => {
     assert.deepEqual(seen, [201, type, 200, type, 200, type, 204, undefined]);
   });
 
-  test('C69 adds to the lists of the host, and replaces its other headers', async (t) => {
+  test('C69 adds to the list headers of the host, and replaces its other headers', async (t) => {
     let hostHeaders: Readonly<Record<string, string | readonly string[]>> = {};
     const port = await serveBehind(
       t,
@@ -158,7 +158,7 @@ describe('C69 the response of the host', () => {
   const thrower = (): never => assert.fail('theirs');
   const members = ['writeHead', 'setHeader', 'end', 'getHeader'] as const;
 
-  test('C69 an error of the host’s code is a 500, and never reaches the event loop', async (t) => {
+  test('C69 responds 500 and leaves no error uncaught if the host’s code throws', async (t) => {
     watchEventLoop(t);
     for (const member of members) {
       const logged: unknown[] = [];
@@ -174,7 +174,7 @@ describe('C69 the response of the host', () => {
     }
   });
 
-  test('C69 an error of the host’s code goes to next, without headers of the failed reply', async (t) => {
+  test('C69 passes an error of the host’s code to next, without the headers of the reply', async (t) => {
     watchEventLoop(t);
     for (const member of members) {
       const port = await serveBehind(
@@ -210,7 +210,7 @@ describe('C69 the response of the host', () => {
     assert.deepEqual([status, Object(JSON.parse(body)).code], [500, 'internal_error']);
   });
 
-  test('C69 ends the connection if the host’s code throws once the response has begun', async (t) => {
+  test('C69 closes the connection if the host’s code throws during the response', async (t) => {
     watchEventLoop(t);
     const port = await serveBehind(t, (_, response) => {
       const { write } = response;
@@ -246,7 +246,7 @@ describe('C69 the response of the host', () => {
     assert.equal(seen.length, 3);
   });
 
-  test('C69 a host that has responded first ends the request, and close does not wait for its body', async (t) => {
+  test('C69 ends a request to which the host has responded, without waiting for its body', async (t) => {
     watchEventLoop(t);
     const ways: readonly ((handler: Handler) => RequestListener)[] = [
       (handler) => (request, response) => {
@@ -317,7 +317,7 @@ describe('C70 the request of the host', () => {
     [(request) => (request.method = 'DELETE'), 405, 'GET /v1/pets', [`Bearer ${key}`]],
     [({ headers }) => delete headers.host, 200, 'GET /v1/pets', [`Bearer ${key}`]],
   ];
-  test('C70 counts as middleware has left it', async (t) => {
+  test('C70 uses the request as middleware has changed it', async (t) => {
     for (const [index, [change, status, request, authorizations]] of rows.entries()) {
       const port = await serveBehind(t, change);
       const [method = '', path = ''] = request.split(' ');
@@ -328,7 +328,7 @@ describe('C70 the request of the host', () => {
     }
   });
 
-  test('C70 middleware changes what is read of the body', async (t) => {
+  test('C70 reads the body by the headers that middleware has changed', async (t) => {
     const post = { headers: ['Content-Encoding: gzip', 'Idempotency-Key: a'], body: animal };
     for (const [change, status] of [
       [() => undefined, 415],
@@ -355,7 +355,7 @@ describe('C70 the request of the host', () => {
     }
   });
 
-  test('C70 HEAD sends no body, whatever middleware makes of the method', async (t) => {
+  test('C70 sends no body for HEAD, even if middleware changes the method', async (t) => {
     for (const [sent, method, body] of [
       ['POST', 'HEAD', '[]'],
       ['HEAD', 'GET', ''],
@@ -368,7 +368,7 @@ describe('C70 the request of the host', () => {
     }
   });
 
-  /** A response that has only what every framework's mock has. */
+  /** A response with only the members that every framework's mock has. */
   class MockResponse extends EventEmitter {
     statusCode = 200;
     headersSent = false;
@@ -387,7 +387,7 @@ describe('C70 the request of the host', () => {
     }
   }
 
-  /** Hands a mock request to a petstore, and resolves to the status and the body. */
+  /** Passes a mock request to a petstore; resolves to the status and the body. */
   async function mocked(handler: Handler, request: object): Promise<string> {
     const response = new MockResponse();
     const finished = once(response, 'finish');
@@ -399,7 +399,7 @@ describe('C70 the request of the host', () => {
   const headers = { authorization: `Bearer ${key}` };
   const post = { method: 'POST', url: '/v1/pets', headers };
 
-  test('C70 serves mock requests that have neither socket nor rawHeaders', async (t) => {
+  test('C70 serves mock requests without a socket and rawHeaders', async (t) => {
     async function* chunks() {
       yield Buffer.from(cat.slice(0, 10));
       yield cat.slice(10);
@@ -433,7 +433,7 @@ describe('C70 the request of the host', () => {
     assert.match(await mocked(handler, Object.assign(failing, post)), /^400 .*bad_request/);
   });
 
-  test('C70 serves Node’s own request and response without a connection, as serverless platforms make them', async (t) => {
+  test('C70 serves Node’s request and response without a connection, as on serverless platforms', async (t) => {
     const { handler } = create(t);
     const request = Object.assign(Readable.from([Buffer.from(cat)]), { ...post, rawHeaders: [] });
     const response = new ServerResponse(new IncomingMessage(Object(new EventEmitter())));
@@ -443,7 +443,7 @@ describe('C70 the request of the host', () => {
       cork = (): void => undefined;
       uncork = (): void => undefined;
       write = (chunk: string | Buffer, ...rest: readonly unknown[]): boolean => {
-        // Such a socket does not heed the encoding.
+        // Such a socket ignores the encoding.
         written.push(Buffer.from(chunk));
         for (const each of rest) if (typeof each === 'function') each();
         return true;
@@ -458,7 +458,7 @@ describe('C70 the request of the host', () => {
     assert.ok(sent.includes(`{"id":1,${cat.slice(1)}`), sent);
   });
 
-  test('C42 C70 a header that only rawHeaders repeats is repeated', async (t) => {
+  test('C42 C70 detects a repeated header that only rawHeaders shows', async (t) => {
     const { handler } = create(t);
     const sent = (...more: readonly string[]) => ({
       ...post,
@@ -478,9 +478,9 @@ describe('C70 the request of the host', () => {
       assert.match(await mocked(handler, sent(...more)), expected, more.join());
   });
 
-  test('C70 takes the bytes that a body parser has kept, and says how to keep them', async (t) => {
+  test('C70 reads the bytes that a body parser stored, or says how to store them', async (t) => {
     const errors: string[] = [];
-    /** A body parser that may keep the bytes. */
+    /** A body parser that may store the bytes. */
     const parsing =
       (handler: Handler, keep: (bytes: Buffer) => object): RequestListener =>
       async (request, response) => {
@@ -514,7 +514,7 @@ describe('C70 the request of the host', () => {
     assert.equal((await send(port, '/v1/pets', init)).status, 413);
   });
 
-  test('C70 logs that what it was given is not a request and a response', async (t) => {
+  test('C70 logs arguments that are not a request and a response', async (t) => {
     watchEventLoop(t);
     const logged: unknown[] = [];
     const { handler } = create(t, { log: (_level, ...line) => logged.push(line) });
@@ -524,7 +524,7 @@ describe('C70 the request of the host', () => {
     assert.equal(logged.length, 3);
   });
 
-  test('C70 serves HTTP/2 by Node’s compatible request and response', async (t) => {
+  test('C70 serves HTTP/2 by Node’s compatibility API', async (t) => {
     const server = http2.createServer((request, response) => {
       Reflect.apply(create(t).handler, undefined, [request, response]);
     });
@@ -550,7 +550,7 @@ describe('C70 the request of the host', () => {
 });
 
 describe('C56 C58 the mount path', () => {
-  /** Cuts a prefix off the target as frameworks do. */
+  /** Removes a prefix from the target as frameworks do. */
   const mounts: Readonly<Record<string, Middleware>> = {
     'connect, h3, middie and Vite': (request) => {
       const { url = '' } = request;
@@ -560,7 +560,7 @@ describe('C56 C58 the mount path', () => {
         url: rest.startsWith('/') ? rest : `/${rest}`,
       });
     },
-    'polka, which leaves the query alone': (request) => {
+    'polka, which keeps a lone query': (request) => {
       const { url = '' } = request;
       Object.assign(request, { originalUrl: url, url: url.slice('/x'.length) || '/' });
     },
@@ -573,7 +573,7 @@ describe('C56 C58 the mount path', () => {
         url: rest.startsWith('/') ? rest : `/${rest}`,
       });
     },
-    'Express that has connect within': (request) => {
+    'connect in Express': (request) => {
       const { url = '' } = request;
       const rest = url.slice('/x'.length);
       Object.assign(request, {
@@ -584,7 +584,7 @@ describe('C56 C58 the mount path', () => {
     },
   };
   for (const [name, mount] of Object.entries(mounts)) {
-    test(`C56 C58 links and redirects begin with what ${name} cut off`, async (t) => {
+    test(`C56 C58 begins links and redirects with the path that ${name} removed`, async (t) => {
       const port = await serveBehind(t, mount, { plugins: [docsPlugin()] });
       const init = { method: 'POST', body: animal, headers: json };
       const added = await send(port, '/x/v1/pets', init);
@@ -601,7 +601,7 @@ describe('C56 C58 the mount path', () => {
     });
   }
 
-  test('C56 links begin with no path that would lead elsewhere, and with none that nobody cut off', async (t) => {
+  test('C56 begins no link with a path that leads to another server or was not removed', async (t) => {
     for (const [fields, prefix] of [
       [{ originalUrl: '//else.example/v1/pets' }, ''],
       [{ originalUrl: '/a b/v1/pets' }, ''],
@@ -609,9 +609,9 @@ describe('C56 C58 the mount path', () => {
       [{ originalUrl: '/other' }, ''],
       [{ originalUrl: '/other', baseUrl: '/shop' }, '/shop'],
       [{ originalUrl: 5, baseUrl: 5 }, ''],
-      // As node-mocks-http has it.
+      // As node-mocks-http sets it.
       [{ originalUrl: '/v1/pets', baseUrl: '/v1/pets' }, ''],
-      // A host behind a proxy that cuts a path off.
+      // A host behind a proxy that removes a path.
       [{ originalUrl: '/v1/pets', baseUrl: '/shop' }, '/shop'],
       [{ originalUrl: '/shop/v1/pets', baseUrl: '/public/shop' }, '/public/shop'],
       [{ originalUrl: '/x/shop/v1/pets', baseUrl: '/shop' }, '/x/shop'],

@@ -1,13 +1,13 @@
 /**
- * The inner hooks of Node that `http/node` lists: its list, and those that no other test sees. What
- * a request is kept from being, a stream, is seen by no client.
+ * Tests of the undocumented behaviour of Node that `http/node.ts` lists, as far as no other test
+ * notices it.
  */
 import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { createPetstore } from '../../dist/index.js';
@@ -20,7 +20,7 @@ const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const list = bytesOf('GET', '/v1/pets');
 
-/** What Node says of its own requests as this test goes on. */
+/** Collects the requests and responses that Node publishes on a diagnostics channel. */
 function observed(t: Ending, moment: 'request.start' | 'response.finish') {
   const seen: { readonly request: IncomingMessage; readonly response: ServerResponse }[] = [];
   const observe = (message: unknown): void => {
@@ -33,18 +33,25 @@ function observed(t: Ending, moment: 'request.start' | 'response.finish') {
   return seen;
 }
 
-test('http/node says of each hook which test holds it', () => {
-  const words = read('src/http/node.ts').replace(/\n *(?:\*|\/\/) /g, ' ');
-  const tests = [...words.matchAll(/([a-z-]+): "([^"]+)"/g)];
-  assert.ok(tests.length >= 20, `${tests.length}`);
-  for (const [, file, name = ''] of tests) {
-    const isRule = file === 'conformance' && ruleNames.some((rule) => rule.startsWith(name));
-    const inFile = new RegExp(`\\btest\\(\\s*['\`]${name}`);
-    assert.ok(isRule || inFile.test(read(`test/http/${file}.test.ts`)), name);
+test('http/node.ts names the function, versions and an existing test for each behaviour', () => {
+  const comments = read('src/http/node.ts').match(/\/\*\*[\s\S]*?\*\/|(?:^ *\/\/.*\n)+/gm) ?? [];
+  const entries = comments
+    .map((comment) => comment.replace(/\n *(?:\*|\/\/) /g, ' '))
+    .filter((text) => text.includes('Node: ') || text.includes('Held by '));
+  assert.ok(entries.length >= 20, `found only ${entries.length} entries`);
+  for (const entry of entries) {
+    assert.match(entry, /Node: .*\b(?:lib\/|deps\/|functions).* in 20, 22, 24, 26\. Held by /);
+    const tests = [...entry.matchAll(/([a-z-]+): "([^"]+)"/g)];
+    assert.ok(tests.length > 0, `no test is quoted: ${entry}`);
+    for (const [, file, name = ''] of tests) {
+      const isRule = file === 'conformance' && ruleNames.some((rule) => rule.startsWith(name));
+      const inFile = new RegExp(`\\btest\\(\\s*['\`]${name}`);
+      assert.ok(isRule || inFile.test(read(`test/http/${file}.test.ts`)), `no such test: ${name}`);
+    }
   }
 });
 
-test('whoever observes Node’s responses sees the status of each, that its request is let go of, and that no stream was begun', async (t) => {
+test('publishes each response to Node’s observers, and never starts the stream of a request', async (t) => {
   const { port } = await start(t);
   const answered = observed(t, 'response.finish');
   await expectAnswers(port, [
@@ -52,7 +59,7 @@ test('whoever observes Node’s responses sees the status of each, that its requ
     ['POST /v1/pets', 201, { body: animal }],
     ['GET /v1/pets/9', 404],
   ]);
-  // Each time two: `ask` tries whether the connection goes on.
+  // Each time two, because `ask` checks if the connection stays open.
   assert.deepEqual(
     answered.map(({ response }) => response.statusCode),
     [200, 200, 201, 200, 404, 200],
@@ -65,12 +72,12 @@ test('whoever observes Node’s responses sees the status of each, that its requ
 });
 
 for (const [when, body, cut] of [
-  ['whole before anybody wants it', animal, animal.length],
-  ['in part before anybody wants it', animal, 9],
-  ['only once somebody wants it', animal, 0],
-  ['as an empty one, and ends before anybody wants it', '', 0],
+  ['before it is read', animal, animal.length],
+  ['partly before it is read', animal, 9],
+  ['while it is read', animal, 0],
+  ['empty, before it is read', '', 0],
 ] as const) {
-  test(`a body that comes ${when} is read whole`, async (t) => {
+  test(`reads a whole body that arrives ${when}`, async (t) => {
     const { keys, letIn, asked } = heldKeys();
     const { port } = await start(t, { keys });
     const client = await connectTo(t, { port });
@@ -78,19 +85,19 @@ for (const [when, body, cut] of [
     const cutAt = bytes.length - body.length + cut;
     client.send(bytes.slice(0, cutAt));
     await asked;
-    // Another request's answer says that the server has read what came so far.
+    // Once this request is served, the server has read the bytes above.
     await ask(port, 'GET', '/healthz');
     letIn();
-    await nextTurn();
+    await nextTick();
     client.send(bytes.slice(cutAt));
     const isEmpty = body === '';
     await client.expect(isEmpty ? '400 invalid_json' : `201 ${firstAnimal}`);
-    // And the connection goes on behind it.
+    // The connection stays open.
     await client.send(list).expect(`200 [${isEmpty ? '' : firstAnimal}]`);
   });
 }
 
-test('an empty body is no JSON, and the connection goes on', async (t) => {
+test('rejects an empty body as JSON, and keeps the connection open', async (t) => {
   const { port } = await start(t);
   const chunked = { headers: ['Transfer-Encoding: chunked'] };
   for (const bytes of [
@@ -104,7 +111,7 @@ test('an empty body is no JSON, and the connection goes on', async (t) => {
   }
 });
 
-test('C52 while a request waits for the answer to the one before it, no more is read', async (t) => {
+test('C52 stops reading the socket while a request is queued', async (t) => {
   const { keys, letIn } = heldKeys();
   const running = await start(t, { keys });
   const begun = observed(t, 'request.start');
@@ -118,28 +125,28 @@ test('C52 while a request waits for the answer to the one before it, no more is 
   await client.expect(...Array<number>(10).fill(200));
 });
 
-test('C52 nothing is parsed behind the request for which a connection is destroyed', async (t) => {
+test('C52 parses nothing after the request that overflows the queue', async (t) => {
   const { keys, letIn } = heldKeys();
   const running = await start(t, { keys });
   const begun = observed(t, 'request.start');
   await (await connectTo(t, running, list.repeat(500))).closed();
-  // One under way, 256 that wait, and the one too many.
+  // One in flight, 256 in the queue, and one more.
   assert.equal(begun.length, 258);
   letIn();
 });
 
-test('C51 nothing is parsed behind an answer that closes', async (t) => {
+test('C51 parses nothing after a response that closes the connection', async (t) => {
   const running = await start(t);
   const begun = observed(t, 'request.start');
   const client = await connectTo(t, running);
   await client.send('GET /v1/pets HTTP/1.1\r\n\r\n').expect('400 bad_request');
   client.send(list);
-  // Another request's answer says that the server has read what came so far.
+  // Once this request is served, the server has read the bytes above.
   await ask(running.port, 'GET', '/healthz', { headers: ['Connection: close'] });
   assert.equal(begun.length, 2);
 });
 
-test('C48 a port that is closed leaves no timer behind', async () => {
+test('C48 leaves no timer once a port is closed', async () => {
   const timers = new Set<number>();
   const hook = createHook({
     init: (id, type) => {
@@ -151,8 +158,8 @@ test('C48 a port that is closed leaves no timer behind', async () => {
   const { port } = await petstore.listen({ port: 0 });
   await ask(port, 'GET', '/v1/pets');
   await petstore.close();
-  // A timer's end is told in the turn behind it.
-  for (let turns = 0; turns < 3; turns++) await nextTurn();
+  // The hook reports the end of a timer on the next tick.
+  for (let ticks = 0; ticks < 3; ticks++) await nextTick();
   hook.disable();
   assert.deepEqual([...timers], []);
 });

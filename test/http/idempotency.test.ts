@@ -1,4 +1,4 @@
-/** Adding once for an Idempotency-Key, as nobody sees it who has one key, one clock and one server. */
+/** Tests of Idempotency-Key that need several API keys, a clock, or a slow disk. */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const other = '{"name":"b","categoryId":1}';
 const mismatch = '422 idempotency_mismatch';
 const firstAt = { Location: '/v1/pets/1' };
 
-/** Adds with an idempotency key, and expects an answer. */
+/** Adds a pet with an idempotency key, and checks the response. */
 function post(
   port: number,
   expected: number | string,
@@ -30,7 +30,7 @@ function post(
   return expectAnswer(port, 'POST /v1/pets', expected, words, headers);
 }
 
-test('C57 every API key has idempotency keys of its own, and no names of API keys meet in one', async (t) => {
+test('C57 keeps the idempotency keys of each API key apart, whatever their names', async (t) => {
   const names = ['a', 'a b', 'a"', 'a","b', '\u0000', 'ab', '1', '11', '\ud800', '\ud801'];
   const running = await start(t, { keys: (token) => names[Number(token)] });
   const values = ['a', 'b', '"', ',', '","b', 'ab', '1', '11', '0'];
@@ -39,7 +39,7 @@ test('C57 every API key has idempotency keys of its own, and no names of API key
   assert.equal((await stored(running)).length, names.length * values.length);
 });
 
-test('C57 a key is kept for 24 hours by the petstore’s clock', async (t) => {
+test('C57 keeps an idempotency key for 24 hours by the petstore’s clock', async (t) => {
   let now = 1_795_132_800_000.5;
   const { port } = await start(t, { clock: () => now });
   await post(port, `201 ${firstAnimal}`);
@@ -59,7 +59,7 @@ async function addAgain(petstore: Petstore): Promise<unknown> {
   return JSON.parse(await (await petstore.fetch('http://a/v1/pets', init)).text()).id;
 }
 
-test('C73 a clock that is given counts the 24 hours, and a use from before the first is a repeat', async (t) => {
+test('C73 counts the 24 hours by the given clock, and accepts a repeat from before the first use', async (t) => {
   const storage = await fileStorage(newPath());
   let now = 1_795_132_800_000;
   const petstore = createPetstore({ keys: [key], storage, clock: () => now });
@@ -71,7 +71,7 @@ test('C73 a clock that is given counts the 24 hours, and a use from before the f
   assert.equal(await addAgain(petstore), 2);
 });
 
-test('C57 a repeat behind the end of GET /v1/pets/{petId} names no Location either (C30)', async (t) => {
+test('C57 sends no Location with a repeat after the end of GET /v1/pets/{petId} (C30)', async (t) => {
   let now = Date.UTC(2030, 11, 5, 23, 59, 59);
   const { port } = await start(t, { clock: () => now });
   await post(port, 201, {}, firstAt);
@@ -79,7 +79,7 @@ test('C57 a repeat behind the end of GET /v1/pets/{petId} names no Location eith
   await post(port, `201 ${firstAnimal}`, {}, { Location: undefined });
 });
 
-/** A petstore on a file whose disk waits in each sync until it may go on. */
+/** Starts a petstore on a file, whose disk blocks each sync until `goOn` is called. */
 async function slow(t: TestContext): Promise<
   Running & {
     readonly syncing: Promise<void>;
@@ -104,7 +104,7 @@ async function slow(t: TestContext): Promise<
   return { ...(await start(t, { storage })), syncing: syncing.opened, goOn };
 }
 
-test('C57 while the first is under way a repeat is 409 and may try again in a second; then it has the answer', async (t) => {
+test('C57 responds 409 to a repeat while the first request is in flight, then the first result', async (t) => {
   const { port, petstore, syncing, goOn } = await slow(t);
   const first = post(port, 201);
   await syncing;
@@ -119,7 +119,7 @@ test('C57 while the first is under way a repeat is 409 and may try again in a se
   assert.equal((await petstore.storage.list({ limit: 5 })).length, 1);
 });
 
-test('C57 behind a disk that failed a repeat is 503 like every add, not 409', async (t) => {
+test('C57 responds 503 to a repeat after the disk has failed', async (t) => {
   const { port, syncing, goOn } = await slow(t);
   const first = post(port, '503 unavailable');
   await syncing;
@@ -128,7 +128,7 @@ test('C57 behind a disk that failed a repeat is 503 like every add, not 409', as
   for (const body of [animal, other]) await post(port, '503 unavailable', { body });
 });
 
-test('C57 a repeat behind a restart has the first answer, and the file knows neither the key nor the body', async (t) => {
+test('C57 repeats the first result after a restart, and stores only hashes of key and body', async (t) => {
   const path = newPath();
   const secret = 'my-secret-order';
   const headers = { Authorization: keyHeaders.Authorization, 'Idempotency-Key': secret };
@@ -152,7 +152,7 @@ test('C57 a repeat behind a restart has the first answer, and the file knows nei
   assert.ok(Math.abs(Date.now() - idempotency.at) < 60_000);
 });
 
-test('C57 a storage that keeps no keys is 400 for a request with one, never a promise that nobody keeps', async (t) => {
+test('C57 responds 400 to an idempotency key if the storage cannot keep keys', async (t) => {
   const { port } = await start(t, { storage: plainStorage() });
   const refusal = assertError(await post(port, 400), 400, 'invalid_parameter');
   assert.match(refusal, /keeps no idempotency keys/);

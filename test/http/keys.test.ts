@@ -1,4 +1,4 @@
-/** Keys as nobody outside sees them, C40. */
+/** Tests of API keys that no client can make (C40). */
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,7 +11,7 @@ const list = 'GET /v1/pets';
 const refused = '401 unauthorized';
 const keyed = (key: string) => ({ authorization: `Bearer ${key}` });
 
-test('C40 any of several keys is accepted, and none appears in logs, errors or events', async (t) => {
+test('C40 accepts each of several keys, and shows none in logs, errors or events', async (t) => {
   const keys = ['first-key-aaaaaaaa', 'second-key-bbbbbbbb', "!#$%&'()*+~third"];
   const seen: unknown[] = [];
   const { port, petstore } = await start(t, {
@@ -39,7 +39,7 @@ test('C40 any of several keys is accepted, and none appears in logs, errors or e
   assert.match(everything, /keyName: 'key-2'/);
 });
 
-test('C40 a key ring knows digests: an expired key is none, a clock set back makes it one again', () => {
+test('C40 rejects an expired key by the clock, and stores only digests of keys', () => {
   let now = 0;
   const [a, b] = [digestOfKey('a'), digestOfKey('b')];
   const clock = (): number => now;
@@ -75,7 +75,7 @@ test('C40 a key ring knows digests: an expired key is none, a clock set back mak
   for (let i = 0; i < 3_000; i++) assert.equal(ring.verify(`guess ${i}`), undefined);
 });
 
-test('C40 the number of keys does not change the work for a token', () => {
+test('C40 verifies a token with the same work for any number of keys', () => {
   let reads = 0;
   const entryOf = (name: string) => {
     const digest = digestOfKey(name);
@@ -94,16 +94,16 @@ test('C40 the number of keys does not change the work for a token', () => {
   assert.equal(reads, readsBefore);
 });
 
-test('C40 a digest of another length is a TypeError', () => {
+test('C40 rejects a digest of another length with a TypeError', () => {
   const short = digestOfKey('a').subarray(1);
   assert.throws(() => new KeyRing([{ name: 'a', digest: short }], Date.now), TypeError);
 });
 
-test('C40 a verifier of one’s own names the key, at once or late, or answers nothing; what is no name is no key', async (t) => {
+test('C40 takes the key name from a custom verifier, and rejects any other result with 401', async (t) => {
   const seen: (string | undefined)[] = [];
   const answers: readonly unknown[] = [null, false, true, 0, {}, undefined, ''];
   const { port } = await start(t, {
-    // What a program without types might do.
+    // Possible only in JavaScript.
     keys: (token) =>
       token in answers ? Object({ name: answers[Number(token)] }).name : `is ${token}`,
     plugins: [({ onReply }) => onReply(({ keyName }) => seen.push(keyName))],
@@ -117,7 +117,7 @@ test('C40 a verifier of one’s own names the key, at once or late, or answers n
   await expectAnswer(slow.port, list, refused, keyed('no'));
 });
 
-test('C40 a verifier that fails is our fault, never an open door', async (t) => {
+test('C40 responds 500 and serves nothing if a verifier fails', async (t) => {
   const { port, lines } = await startLogged(t, {
     keys: () => Promise.reject(new Error('the directory is away')),
   });

@@ -1,7 +1,4 @@
-/**
- * The OpenAPI document, the validators and live answers, held against each other and against the
- * specification.
- */
+/** Compares the OpenAPI document, the validators, live responses and the specification. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -53,21 +50,21 @@ interface Document {
   };
 }
 
-/** The document of a new petstore. */
+/** Returns the document of a new petstore. */
 async function newDocument(t: Ending, options?: Partial<PetstoreOptions>): Promise<Document> {
   return documentOf((await start(t, options)).port);
 }
 
-/** Each operation with its path. */
+/** Returns each operation with its path. */
 function operationsOf({ paths }: Document): readonly (readonly [path: string, Operation])[] {
   return Object.entries(paths).flatMap(([path, methods]) =>
     Object.values(methods).map((operation) => [path, operation] as const),
   );
 }
 
-/** A validator of schemas that may refer to the document's own. */
+/** Returns a compiler of schemas, which can refer to the schemas of the document. */
 function compiler(document: Document): (schema: Schema) => ValidateFunction {
-  // `format: int64` says nothing of a range by itself; the range is the validators' own.
+  // In JSON Schema `int64` checks no range. The petstore's validators do.
   const ajv = new Ajv2020({
     strict: true,
     allErrors: true,
@@ -85,8 +82,8 @@ const referTo = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const query = { in: 'query', required: false };
 
 /**
- * What petstore-spec.md says of each operation, and all that docs/contract.md adds: 400 on the
- * list, 413 and 415 on adding, 503, `after`, and what Idempotency-Key brings.
+ * Each operation of petstore-spec.md, with the additions of docs/contract.md: 400 of the list, 413
+ * and 415 of the POST, 503, `after`, and Idempotency-Key with its statuses.
  */
 const operations = {
   'get /pets': {
@@ -128,7 +125,7 @@ const operations = {
 
 test('the document differs from the specification by exactly the list in the contract', async (t) => {
   const document = await newDocument(t);
-  // Words and examples are held by the tests below.
+  // The tests below check the descriptions and the examples.
   const withoutWords = (value: object): object =>
     JSON.parse(JSON.stringify(value), (name, member: unknown) =>
       ['description', 'summary', 'tags', 'example'].includes(name) ? undefined : member,
@@ -175,7 +172,7 @@ test('the document differs from the specification by exactly the list in the con
   });
 });
 
-test('the document explains itself: tags, operations, parameters and fields; and where the key comes from', async (t) => {
+test('describes each tag, operation, parameter and field in the document, and where keys come from', async (t) => {
   const document = await newDocument(t, { plugins });
   const { tags, components, paths } = document;
   assert.deepEqual(
@@ -201,7 +198,7 @@ test('the document explains itself: tags, operations, parameters and fields; and
   assert.match(keys, /petstore keys add NAME.*data\/dev-key/);
 });
 
-test('its examples are an animal of data/animals.jsonl as `make seed` adds it, an order of it, and errors as they are', async (t) => {
+test('gives examples that fit their schemas: a pet of data/animals.jsonl, an order, real errors', async (t) => {
   const document = await newDocument(t, { plugins });
   const compile = compiler(document);
   const examples: Record<string, unknown> = {};
@@ -228,7 +225,7 @@ test('its examples are an animal of data/animals.jsonl as `make seed` adds it, a
   assert.equal(Object.keys(examples).length, 5 + 2 + 21);
 });
 
-test('C56 servers begin with production, then staging, where configured, and end with the path of production or else /v1', async (t) => {
+test('C56 lists the production, staging and relative servers in the document', async (t) => {
   const baseUrl = 'https://api.example.com/v1';
   const stagingBaseUrl = 'https://staging.example.com/v1';
   const shop = 'https://api.example.com/shop/v1/';
@@ -247,7 +244,7 @@ test('C56 servers begin with production, then staging, where configured, and end
   }
 });
 
-test('a live answer of every documented status fits the document: its body, and the headers that it promises', async (t) => {
+test('responds with the documented body and headers for every documented status', async (t) => {
   const { port } = await start(t, { plugins });
   const document: Document = await documentOf(port);
   const compile = compiler(document);
@@ -259,11 +256,11 @@ test('a live answer of every documented status fits the document: its body, and 
   const wrongType = { body: '{}', headers: ['Content-Type: a/b'] };
   const tooLarge = { body: ' '.repeat(65_537) };
   const body = '{"name":"a","categoryId":1,"status":"sold"}';
-  // One in which each adding with a key is under way already.
+  // A petstore in which every idempotency key is in flight.
   const insertOnce = () =>
-    Promise.reject(new PetstoreError('idempotency_in_flight', 'It is still under way.'));
+    Promise.reject(new PetstoreError('idempotency_in_flight', 'It is still in flight.'));
   const busy = await start(t, { storage: plainStorage(() => ({ insertOnce })) });
-  // One whose storage is closed.
+  // A petstore whose storage is closed.
   const away = await start(t, { plugins });
   await away.petstore.storage.close();
   const keyed = { headers: ['Idempotency-Key: k'], body };
@@ -318,7 +315,7 @@ test('a live answer of every documented status fits the document: its body, and 
       assert.ok(validate(value), `${name}: ${JSON.stringify(validate.errors)}`);
       const special = [...answer.headers.keys()].filter((own) => !plain.includes(own)).sort();
       const promised = Object.keys(headers).map((own) => own.toLowerCase());
-      assert.deepEqual(special, promised.sort(), `${name}: what it sends and what it promises`);
+      assert.deepEqual(special, promised.sort(), `${name}: headers sent and headers documented`);
     }
   assert.deepEqual(seen.sort(), Object.keys(live).sort());
 });

@@ -1,4 +1,4 @@
-/** The options of createPetstore: each rule by its name, and a storage that is still to come. */
+/** Tests of the options of `createPetstore` and `listen`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
@@ -6,10 +6,10 @@ import { createPetstore, memoryStorage } from '../../dist/index.js';
 import { key, start } from '../support/fixture.js';
 import { expectAnswer } from '../support/scenes.js';
 
-/** What a program without types may hand over. */
+/** Calls `createPetstore` as JavaScript can, with any value. */
 const create = (options: unknown): unknown => Reflect.apply(createPetstore, undefined, [options]);
 
-test('every option against its rule, and one that is unknown or misspelt, is a TypeError that names it', () => {
+test('rejects an invalid, unknown or misspelt option with a TypeError that names it', () => {
   const storage = memoryStorage();
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const bad: Readonly<Record<string, readonly unknown[]>> = {
@@ -36,7 +36,7 @@ test('every option against its rule, and one that is unknown or misspelt, is a T
     const message = new RegExp(`^option ${name} is unknown; known are keys, storage, `);
     refused({ keys: [key], [name]: 1 }, message);
   }
-  // A message may be logged, and the URL holds a password.
+  // Messages may be logged, so they must not contain the password of a URL.
   assert.throws(
     () => create({ keys: [key], baseUrl: 'https://u:secret@x.example' }),
     (error) => !inspect(error).includes('secret'),
@@ -44,7 +44,7 @@ test('every option against its rule, and one that is unknown or misspelt, is a T
   refused({ keys: [key], storage: Promise.resolve(storage) }, /storage must be open: await it/);
 });
 
-test('good options are taken as they are, and the caller’s object stays untouched', async () => {
+test('accepts valid options, and does not change the caller’s object', async () => {
   const keys = Object.freeze([key]);
   const options = Object.freeze({
     keys,
@@ -62,14 +62,14 @@ test('good options are taken as they are, and the caller’s object stays untouc
   await createPetstore({ keys, maxBodyBytes: 1 }).close();
 });
 
-test('a key list that changes later changes nothing', async (t) => {
+test('copies the list of keys, so that later changes have no effect', async (t) => {
   const keys = [key];
   const { port } = await start(t, { keys });
   keys[0] = 'other';
   await expectAnswer(port, 'GET /v1/pets', 200);
 });
 
-test('where createPetstore or a plugin throws, the storage is still the caller’s, open', async () => {
+test('leaves the storage open if createPetstore or a plugin throws', async () => {
   const storage = memoryStorage();
   const plugins = [() => assert.fail('no plugin')];
   assert.throws(() => createPetstore({ keys: [key], storage, plugins }), /no plugin/);
@@ -84,7 +84,7 @@ test('listen defaults to 127.0.0.1 and port 3000, and rejects an invalid port', 
   // No machine has this address (RFC 5737), so that the port stays free for other programs.
   await assert.rejects(listen({ host: '203.0.113.1' }), { code: 'EADDRNOTAVAIL', port: 3_000 });
   await assert.rejects(listen({ port: 70_000 }), { code: 'ERR_SOCKET_BAD_PORT' });
-  // Node would make a socket file of that name in the working folder.
+  // Node would create a socket file of that name in the current folder.
   const message = 'port must be an integer';
   for (const port of ['pets.sock', '3000', 1.5, null])
     await assert.rejects(listen(Object({ port })), { name: 'TypeError', message });

@@ -1,4 +1,4 @@
-/** C52 over a socket: the requests of a connection, one after the other. */
+/** Tests of pipelined requests (C52). */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
@@ -18,15 +18,15 @@ import { gate, until } from '../support/waiting.js';
 const list = bytesOf('GET', '/v1/pets');
 const add = bytesOf('POST', '/v1/pets', { body: animal });
 
-test('C52 two hundred requests in one packet are answered in order, one at a time', async (t) => {
-  let underWay = 0;
+test('C52 serves two hundred requests of one packet in order, one at a time', async (t) => {
+  let inFlight = 0;
   let most = 0;
   const storage = plainStorage(({ insert }) => ({
     insert: async (draft) => {
-      most = Math.max(most, ++underWay);
-      // Later ones are quicker.
+      most = Math.max(most, ++inFlight);
+      // Later requests are faster.
       await sleep(Math.max(0, 30 - Number(draft.categoryId) / 4));
-      underWay--;
+      inFlight--;
       return insert(draft);
     },
   }));
@@ -38,8 +38,8 @@ test('C52 two hundred requests in one packet are answered in order, one at a tim
   await client.send(list).expect(200);
 });
 
-test('C52 a GET never sees what a later POST of its connection adds, whatever the storage', async (t) => {
-  // It reads late: what is added meanwhile would be seen.
+test('C52 never shows a GET the pet of a later POST on its connection', async (t) => {
+  // The storage reads late, so that a pet added meanwhile would be in the list.
   const storage = plainStorage((memory) => ({
     list: async (query) => (await sleep(30), memory.list(query)),
   }));
@@ -47,7 +47,7 @@ test('C52 a GET never sees what a later POST of its connection adds, whatever th
   await client.expect('200 []', 201, `200 [${firstAnimal}]`);
 });
 
-test('C52 an answer that waited for the one before it says the same of its connection', async (t) => {
+test('C52 sends keep-alive headers with the responses to queued requests', async (t) => {
   const keys = (token: string): Promise<string> => sleep(token === 'slow' ? 30 : 0, token);
   const client = await connectTo(t, await start(t, { keys }));
   const tokens = ['slow', 'quick', 'quick'].map((token) => ({ authorization: `Bearer ${token}` }));
@@ -59,7 +59,7 @@ test('C52 an answer that waited for the one before it says the same of its conne
   }
 });
 
-test('C52 a client that reads no answers gets no more made than fit on their way', async (t) => {
+test('C52 stops handling requests when the client does not read responses', async (t) => {
   let lists = 0;
   const storage = plainStorage((memory) => ({ list: (query) => (lists++, memory.list(query)) }));
   for (let count = 0; count < 50; count++)
@@ -68,7 +68,7 @@ test('C52 a client that reads no answers gets no more made than fit on their way
   const client = await connectTo(t, running);
   client.pause();
   client.send(bytesOf('GET', '/v1/pets?limit=50').repeat(6));
-  // Those that are made are made within few turns; then nothing happens until the client reads.
+  // The responses are made within a few ticks. Then nothing happens until the client reads.
   for (let before = -1; before !== lists; await sleep(200)) before = lists;
   assert.ok(lists <= 2, `${lists} answers of 3 MB were made`);
   await expectAnswer(running.port, 'GET /healthz', 200);
@@ -76,7 +76,7 @@ test('C52 a client that reads no answers gets no more made than fit on their way
   await client.expect(...Array<number>(6).fill(200));
 });
 
-test('C52 over 256 requests that wait on one connection destroy it, and the server reads no further', async (t) => {
+test('C52 destroys a connection with over 256 queued requests', async (t) => {
   const running = await start(t);
   const allowed = await connectTo(t, running, list.repeat(257));
   await allowed.expect(...Array<number>(257).fill(200));
@@ -87,7 +87,7 @@ test('C52 over 256 requests that wait on one connection destroy it, and the serv
   await allowed.send(list).expect(200);
 });
 
-test('C52 over 2,048 requests that wait on all connections destroy the one that brings more', async (t) => {
+test('C52 destroys a connection whose request is over the total of 2,048 queued requests', async (t) => {
   let asking = 0;
   const letIn = gate();
   const keys = async (): Promise<string> => {
@@ -97,10 +97,10 @@ test('C52 over 2,048 requests that wait on all connections destroy the one that 
   };
   const running = await start(t, { keys });
   const connect = () => connectTo(t, running);
-  // Of each, one is under way and 256 wait.
+  // On each connection, one request is in flight and 256 are queued.
   const full = await Promise.all(Array.from({ length: 8 }, connect));
   for (const client of full) client.send(list.repeat(257));
-  await until('eight that are full', () => asking === 8);
+  await until('eight full connections', () => asking === 8);
   await (await connect()).send(list.repeat(2)).closed();
   letIn.open();
   const all = Array<number>(257).fill(200);
@@ -108,7 +108,7 @@ test('C52 over 2,048 requests that wait on all connections destroy the one that 
   await (await connect()).send(list.repeat(257)).expect(...all);
 });
 
-test('C52 an error behind a good request leaves that request its answer, and then gets its own', async (t) => {
+test('C52 responds to a good request, then to the malformed request after it', async (t) => {
   const headers = ['Transfer-Encoding: chunked'];
   const behind: readonly (readonly [error: string, bytes: string])[] = [
     ...[
@@ -151,19 +151,19 @@ test('C52 an error behind a good request leaves that request its answer, and the
   }
 });
 
-test('C52 what comes while an answer that closes is made, or on its way, is not carried out, and does not count as waiting', async (t) => {
+test('C52 ignores requests that arrive before or during a response that closes', async (t) => {
   const reply = okReply(`"${'x'.repeat(5_000_000)}"`);
   let made = gate();
   const long = serving('/long', () => made.opened.then(() => reply));
   const running = await startWith(t, long);
-  // If those of one round still counted in the next, more would wait than may on all connections.
+  // If ignored requests still counted, the second round would exceed the total limit.
   for (let rounds = 0; rounds < 2; rounds++) {
     made = gate();
     const connecting = Array.from({ length: 8 }, () => connectTo(t, running));
     const clients = await Promise.all(connecting);
     const sendEach = async (bytes: string): Promise<void> => {
       for (const client of clients) client.send(bytes);
-      // Another request's answer says that the server has read what came so far.
+      // Once this request is served, the server has read the bytes above.
       await expectAnswer(running.port, 'GET /healthz', 200);
     };
     for (const client of clients) client.pause();

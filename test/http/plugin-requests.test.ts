@@ -1,4 +1,4 @@
-/** One object per request for all hooks, and replies of plain values. */
+/** Tests of the one object per request for all hooks, and of replies made of plain values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createPetstore, json, type Plugin, type PluginRequest } from '../../dist/index.js';
@@ -21,7 +21,7 @@ function requestIdPlugin(lines: string[]): Plugin {
   };
 }
 
-test('an X-Request-Id plugin logs the id that each response carries, refused requests too', async () => {
+test('gives an X-Request-Id plugin the same request in all hooks, even if it is rejected', async () => {
   const lines: string[] = [];
   const petstore = createPetstore({ keys: ['secret'], plugins: [requestIdPlugin(lines)] });
   const targets = ['/v1/pets', '/v1/pets/1', '/nowhere', '/v1/pets?limit=0', '/healthz'];
@@ -37,7 +37,7 @@ test('an X-Request-Id plugin logs the id that each response carries, refused req
   assert.equal(new Set(sent).size, 20);
 });
 
-test('every hook receives the same frozen object for a request', async () => {
+test('passes the same frozen object for a request to every hook', async () => {
   const seen: PluginRequest[] = [];
   const plugin: Plugin = ({ addHeaders, around, onReply }) => {
     around((request, next) => (seen.push(request), next()));
@@ -93,7 +93,7 @@ const plain: Plugin = ({ route }) => {
   route({ path: '/gone', methods: { GET: { handler: gone } } });
 };
 
-test('a handler returns plain values as JSON, with a bigint as an exact integer', async () => {
+test('sends plain values of a handler as JSON, and a bigint as an exact integer', async () => {
   const petstore = createPetstore({ keys: ['secret'], plugins: [plain] });
   const body = '{"big":9223372036854775807,"small":1.5,"name":"Müs","list":[null,true]}';
   const init = { method: 'POST', headers: jsonHeaders, body };
@@ -103,7 +103,7 @@ test('a handler returns plain values as JSON, with a bigint as an exact integer'
   assert.equal(await response.text(), `{"body":${body},"at":"1970-01-01T00:00:00.000Z"}`);
 });
 
-test('a handler returns a Response with its status, headers and bytes', async () => {
+test('sends the status, headers and bytes of a Response that a handler returns', async () => {
   const petstore = createPetstore({ keys: ['secret'], plugins: [plain] });
   const page = await petstore.fetch('http://any/page');
   assert.deepEqual(
@@ -143,7 +143,7 @@ test('fetch waits until the plugins are open, and ready resolves then', async ()
   await ready;
 });
 
-test('a plugin that fails to open makes ready reject, and fetch serves without it', async () => {
+test('rejects ready if a plugin fails to open, and serves fetch without the plugin', async () => {
   const plugin: Plugin = async () => {
     throw new Error('no disk');
   };
@@ -152,7 +152,7 @@ test('a plugin that fails to open makes ready reject, and fetch serves without i
   assert.equal((await petstore.fetch('http://any/v1/pets', { headers })).status, 200);
 });
 
-test('close ends requests that wait for a plugin that never opens', async () => {
+test('ends requests at close that wait for a plugin that never opens', async () => {
   const plugin: Plugin = () => new Promise(() => undefined);
   const petstore = createPetstore({ keys: ['secret'], plugins: [plugin] });
   const response = petstore.fetch('http://any/v1/pets', { headers });

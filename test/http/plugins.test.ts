@@ -1,6 +1,4 @@
-/**
- * The plugin host: routes, watching, describing, closing, and what a plugin's mistakes may not do.
- */
+/** Tests of the plugin host: routes, hooks, and the mistakes of plugins (C49, C72). */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
@@ -37,10 +35,10 @@ import {
 import { gate, until } from '../support/waiting.js';
 
 const list = bytesOf('GET', '/v1/pets');
-/** A reply that cannot be sent: its header would be two. */
+/** A route whose reply cannot be sent, because its header contains a line break. */
 const bad = serving('/bad', () => okReply('"bad"', ['X-A', 'a\nb']));
 
-test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD, OPTIONS and 405 of itself', async (t) => {
+test('requires the key for a plugin’s route below /v1 only, and adds HEAD, OPTIONS and 405', async (t) => {
   const seen: unknown[] = [];
   const plugin: Plugin = ({ route }) => {
     const handler = ({ params, keyName, body }: OperationRequest): Reply => {
@@ -78,7 +76,7 @@ test('a plugin’s route needs the key inside /v1 and none outside, and has HEAD
   ]);
 });
 
-test('a plugin’s handler may throw the errors of the contract, with headers that are such', async (t) => {
+test('responds with the error and headers that a plugin’s handler throws', async (t) => {
   const headers = ['Retry-After', '7'];
   const limited = new PetstoreError('too_many_requests', 'Later.', { headers });
   const { port } = await startWith(
@@ -90,7 +88,7 @@ test('a plugin’s handler may throw the errors of the contract, with headers th
   assert.throws(() => new PetstoreError('too_many_requests', 'Later.', split), TypeError);
 });
 
-test('what a plugin’s handler or wrapper answers that is no reply, or says what frames an answer, becomes a 500 and harms no other answer, over the port and through fetch', async (t) => {
+test('responds 500 if a plugin’s handler or wrapper returns an invalid reply, and to that request only', async (t) => {
   const nonsense = `null
     7
     "text"
@@ -130,7 +128,7 @@ test('what a plugin’s handler or wrapper answers that is no reply, or says wha
   assert.equal(running.lines.length, 3 * replies.length);
 });
 
-test('headers that a plugin changes behind its reply are sent as they were', async (t) => {
+test('ignores changes that a plugin makes to the headers of its reply afterwards', async (t) => {
   const headers = ['X-A', 'a'];
   const changing = serving('/a', () => {
     setImmediate(() => headers.push('X-B', 'a\r\nX-C: b'));
@@ -142,7 +140,7 @@ test('headers that a plugin changes behind its reply are sent as they were', asy
   await expectAnswer(port, 'GET /a', 200, {}, told);
 });
 
-test('a reply that cannot be sent counts once, by the one that left in its place: what comes behind it on the connection is served, and garbage is answered', async (t) => {
+test('reports one response for a reply that cannot be sent, and keeps the connection', async (t) => {
   const statuses: number[] = [];
   const slow = serving('/slow', () => sleep(30, okReply('"slow"')));
   const watching: Plugin = ({ onReply }) => onReply(({ status }) => statuses.push(status));
@@ -158,7 +156,7 @@ test('a reply that cannot be sent counts once, by the one that left in its place
   assert.deepEqual(statuses, [200, 500, 201, 200, 400, 400, 500]);
 });
 
-test('onReply hears method, route template, status, key name, path without the query, address and milliseconds of every answer, of what was no HTTP too', async (t) => {
+test('passes method, route, status, key name, path, address and duration of each response to onReply', async (t) => {
   const heard: string[] = [];
   const watch: Plugin = ({ onReply }) =>
     onReply(({ method, route, status, keyName, milliseconds }, { path, address }) => {
@@ -202,7 +200,7 @@ test('onReply hears method, route template, status, key name, path without the q
   assert.deepEqual(heard, ['GET /readyz 200  /readyz 127.0.0.1', 'GET  404  /b ']);
 });
 
-test('addHeaders adds to every reply to a request, in the plugins’ order, from the headers that came; elsewhere it is not asked', async (t) => {
+test('calls addHeaders for every response to a valid request, in the order of the plugins', async (t) => {
   const asked: string[] = [];
   const first: Plugin = ({ addHeaders }) =>
     addHeaders(({ method, header: sent }) => {
@@ -215,7 +213,7 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
   const added = { 'X-First': '1, 2', 'X-Second': '2' };
   await expectAnswers(port, [
     ['GET /v1/pets', 200, { headers }, added],
-    // What a deprecated route says stands beside it.
+    // The headers of a deprecated route stay.
     ['GET /v1/pets/9', '404 not_found', { headers }, { ...added, Deprecation: '@1795132800' }],
     ['PUT /v1/pets', '405 method_not_allowed', { headers }, added],
     ['OPTIONS /v1/pets', 204, { headers }, added],
@@ -236,10 +234,10 @@ test('addHeaders adds to every reply to a request, in the plugins’ order, from
   assert.deepEqual(asked, []);
 });
 
-test('headers that fail to be made, or would frame a reply, are left out and logged; the answer goes', async (t) => {
+test('omits and logs headers of a plugin that are invalid, and sends the response', async (t) => {
   const plugin: Plugin = ({ addHeaders }) => {
     addHeaders(() => {
-      // What has no text of its own.
+      // A value that cannot be converted to a string.
       throw Object.create(null);
     });
     for (const headers of [['Content-Length', '3'], ['X-Odd'], JSON.parse('null'), ['X-Fine', '1']])
@@ -252,11 +250,11 @@ test('headers that fail to be made, or would frame a reply, are left out and log
   assert.equal(lines.length, 4);
 });
 
-/** A petstore with a plugin, which does not listen. */
+/** Creates a petstore with a plugin. */
 const withPlugin = (plugin: Plugin, options: Partial<PetstoreOptions> = {}) =>
   createPetstore({ keys: [key], plugins: [plugin], ...options });
 
-test('listen and fetch wait for waitFor and for async plugins, and listen rejects if one fails to open', async (t) => {
+test('waits in listen and fetch until plugins are open, and rejects listen if a plugin fails', async (t) => {
   const late: number[] = [];
   for (const opens of [
     (opening: () => Promise<void>): Plugin =>
@@ -290,7 +288,7 @@ test('listen and fetch wait for waitFor and for async plugins, and listen reject
   assert.deepEqual(late, [404, 200]);
 });
 
-test('describe adds to this petstore’s document alone', async (t) => {
+test('describe changes only the document of its own petstore', async (t) => {
   const plugin: Plugin = ({ route, describe }) => {
     for (const [path, operationId] of [
       ['/v1/store/orders', 'listOrders'],
@@ -312,10 +310,13 @@ test('describe adds to this petstore’s document alone', async (t) => {
   assert.deepEqual(described.paths['/stats'].servers, [{ url: '/' }]);
   assert.ok('Order' in described.components.schemas);
   const plain = await documentOf((await start(t)).port);
-  assert.ok(!('x-ours' in plain) && !('Order' in plain.components.schemas), 'another’s is its own');
+  assert.ok(
+    !('x-ours' in plain) && !('Order' in plain.components.schemas),
+    'the document of another petstore is unchanged',
+  );
 });
 
-test('a path that is taken or malformed, an unknown method or none is a TypeError that names it', () => {
+test('rejects a route with a duplicate or malformed path or an unknown method by a TypeError', () => {
   const operation = { handler: () => okReply('{}') };
   const adding =
     (paths: readonly string[], more: object = {}): (() => unknown) =>
@@ -329,7 +330,7 @@ test('a path that is taken or malformed, an unknown method or none is a TypeErro
     refused(new RegExp(`^route ${path} is taken$`), [path]);
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   const malformed = ['', 'x', '//', '/a//', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*'];
-  // The last ones could never match.
+  // The last four could never match.
   for (const path of [...malformed, '/.', '/a/..', '/./b', '/./'])
     refused(/^route .*is not a path/, [path]);
   refused(/\{b\}/, ['/a/{b}', '/a/{c}']);
@@ -341,7 +342,7 @@ test('a path that is taken or malformed, an unknown method or none is a TypeErro
   assert.doesNotThrow(adding(['/', '/a', '/a/', '/a/{b}', '/a/{b}/', '/a/{b}/c', '/a/b']));
 });
 
-test('plugins are called in their order, closed in their order before the storage, and one that fails to close keeps nothing open', async () => {
+test('opens and closes plugins in their order, then closes the storage, even if a plugin fails', async () => {
   const order: string[] = [];
   const memory = memoryStorage();
   const logged: unknown[] = [];
@@ -365,7 +366,7 @@ test('plugins are called in their order, closed in their order before the storag
   assert.match(JSON.stringify(logged), /b fails/);
 });
 
-test('the host gives a plugin storage, clock and log', async () => {
+test('passes storage, clock and log to a plugin', async () => {
   let given: PluginHost | undefined;
   const storage = memoryStorage();
   const { close } = withPlugin((host) => void (given = host), { storage, clock: () => 7 });
@@ -375,7 +376,7 @@ test('the host gives a plugin storage, clock and log', async () => {
   await close();
 });
 
-test('a plugin’s reply without a body says so; its header lines are read anew', async (t) => {
+test('sends Content-Length 0 for a reply without a body, and reads the headers of each reply', async (t) => {
   const lines = ['X-Count', '0'];
   let count = 0;
   const plugins = [
@@ -394,7 +395,7 @@ test('a plugin’s reply without a body says so; its header lines are read anew'
   ]);
 });
 
-test('C47 no-store is what a reply says that says nothing else of caching: over the port, by handler and by fetch', async (t) => {
+test('C47 sends no-store unless a reply has cacheControl, by port, handler and fetch', async (t) => {
   const cacheControl = 'public, max-age=86400';
   const day = serving('/day', () => ({ ...okReply('{}'), cacheControl }));
   for (const ask of await everyWay(t, await start(t, { plugins: [day] })))
@@ -405,11 +406,11 @@ test('C47 no-store is what a reply says that says nothing else of caching: over 
       assert.equal((await ask(path)).headers.get('Cache-Control'), expected);
 });
 
-test('onReply counts the time that a request waits for the one before it', async (t) => {
+test('includes the time in the queue in the milliseconds of onReply', async (t) => {
   const events: ReplyEvent[] = [];
   let workedMs = Infinity;
   const slow = serving('/slow', async () => {
-    // Both requests come in one piece, and by the next turn both have begun.
+    // Both requests come in one packet, so both have arrived by the next tick.
     await nextTurn();
     const since = performance.now();
     await sleep(60);
@@ -428,11 +429,11 @@ test('onReply counts the time that a request waits for the one before it', async
     assert.ok(milliseconds >= workedMs, `${milliseconds} of ${workedMs}`);
 });
 
-test('hooks that fail, at once or late, are logged, and change nothing; those behind them still hear', async (t) => {
+test('logs hooks that throw or reject, and calls the other hooks', async (t) => {
   const heard: number[] = [];
   const throwing = (what: string) => () => assert.fail(`${what} at once`);
   const rejecting = (what: string) => () => Promise.reject(new Error(`${what} late`));
-  // What a plugin without types may hand in.
+  // Some are possible only in JavaScript.
   const plugin = (host: PluginHost): void => {
     for (const failing of [throwing, rejecting]) {
       host.onReply(failing('watching'));
@@ -450,15 +451,15 @@ test('hooks that fail, at once or late, are logged, and change nothing; those be
   ]);
   assertError(await exchange(port, 'garbage\r\n\r\n'), 400, 'bad_request');
   await petstore.close();
-  // Two are the fixture's own looks whether the connection is kept.
+  // Two are requests by which the fixture checks if the connection stays open.
   assert.deepEqual(heard, [201, 200, 200, 200, 400]);
   for (const what of ['watching', 'headers', 'describing', 'closing'])
     for (const when of ['at once', 'late'])
       assert.match(lines.join(), new RegExp(`a plugin failed to .*${what} ${when}`));
 });
 
-/** Values that are not an array of header names and values, alternating. */
-const noHeaders: readonly unknown[] = [
+/** Values that are not an array of alternating header names and values. */
+const invalidHeaders: readonly unknown[] = [
   'ab',
   '',
   undefined,
@@ -479,13 +480,13 @@ const noHeaders: readonly unknown[] = [
   () => ['X-A', 'a'],
 ];
 
-test('C72 headers that are not names and values add none and log one line', async (t) => {
+test('C72 adds no header and logs one line if a hook returns no valid headers', async (t) => {
   let headers: unknown;
   const odd: Plugin = (host) => void Object(host).addHeaders(() => headers);
   const { petstore, lines } = await startLogged(t, { plugins: [odd] });
   const plain = await (await start(t)).petstore.fetch('http://any/healthz');
   const plainHeaders = [...plain.headers.keys()];
-  for (headers of noHeaders) {
+  for (headers of invalidHeaders) {
     const response = await petstore.fetch('http://any/healthz');
     assert.equal(response.status, 200);
     assert.deepEqual([...response.headers.keys()], plainHeaders);
@@ -499,14 +500,14 @@ test('C72 headers that are not names and values add none and log one line', asyn
   await petstore.fetch('http://any/healthz');
   assert.deepEqual(lines, []);
 
-  for (const each of noHeaders.filter((value) => value !== undefined && value !== null))
+  for (const each of invalidHeaders.filter((value) => value !== undefined && value !== null))
     assert.throws(
       () => new PetstoreError('unavailable', 'No.', Object({ headers: each })),
       TypeError,
     );
 });
 
-test('C72 a hook that is not a function, or waitFor without a promise, is a TypeError that names it', () => {
+test('C72 rejects a hook that is not a function by a TypeError that names it', () => {
   const names = ['addHeaders', 'around', 'onReply', 'describe', 'onClose', 'onStart'] as const;
   for (const name of names)
     for (const value of [undefined, null, 'text', {}, [], Promise.resolve()])
@@ -521,7 +522,7 @@ test('C72 a hook that is not a function, or waitFor without a promise, is a Type
     });
 });
 
-test('C72 a route whose members have wrong types is a TypeError that names the member', () => {
+test('C72 rejects a route with a member of a wrong type by a TypeError that names it', () => {
   const handler = () => okReply('{}');
   for (const [route, message] of [
     [undefined, /^route takes a path/],
@@ -558,14 +559,14 @@ test('C72 a route whose members have wrong types is a TypeError that names the m
     });
 });
 
-test('C72 a wrapper that returns nothing is a 500, and the log says which function did', async (t) => {
+test('C72 responds 500 and logs the function if a wrapper returns nothing', async (t) => {
   const plugin: Plugin = (host) => void Object(host).around(() => undefined);
   const { petstore, lines } = await startLogged(t, { plugins: [plugin] });
   assert.equal((await petstore.fetch('http://any/healthz')).status, 500);
   assert.match(lines[0] ?? '', /a function given to `around` must return a reply, .*not undefined/);
 });
 
-test('C72 a change of the document that returns another one, waits, or makes no JSON changes nothing', async (t) => {
+test('C72 ignores and logs a change of the document that is async, is not JSON, or replaces it', async (t) => {
   const change =
     (apply: (document: OpenApiDocument) => unknown): Plugin =>
     (host) =>
@@ -577,7 +578,7 @@ test('C72 a change of the document that returns another one, waits, or makes no 
       change((document) => (document['x-big'] = Object(1n))),
       change((document) => void (document['x-function'] = Object(() => 1))),
       change((document) => ((document['x-half'] = 1), assert.fail('half'))),
-      // These return something by their form alone.
+      // These return a value only because they are expressions.
       change((document) => document.tags.push({ name: 'ours', description: 'Ours.' })),
       change((document) => Object.assign(document, { 'x-good': 1 })),
       change((document) => Object.assign(document.components.schemas, { Ours: {} })),
@@ -593,7 +594,7 @@ test('C72 a change of the document that returns another one, waits, or makes no 
   assert.match(lines[1] ?? '', /describe cannot wait/);
 });
 
-test('C72 a plugin that returns a function is a TypeError: what makes the plugin was passed', async () => {
+test('C72 rejects a plugin that returns a function, because its factory was passed instead', async () => {
   const makePlugin = () => () => undefined;
   const keys = ['a'];
   assert.throws(() => createPetstore({ keys, plugins: [Object(makePlugin)] }), {
@@ -605,7 +606,7 @@ test('C72 a plugin that returns a function is a TypeError: what makes the plugin
   await petstore.close();
 });
 
-test('C72 onStart comes once all plugins have started, with the routes of all', async () => {
+test('C72 calls onStart once all plugins are open, with the routes of all', async () => {
   const seen: string[] = [];
   const first: Plugin = ({ onStart, routes }) =>
     onStart(() => seen.push(...routes().map(({ path, methods }) => `${path} ${methods.join()}`)));
@@ -635,7 +636,7 @@ test('C72 onStart comes once all plugins have started, with the routes of all', 
   await both.close();
 });
 
-test('a wrapper may hold an operation between its checks and its effect, in any order of plugins', async (t) => {
+test('holds an operation between its checks and its effect for each wrapper that asks for that', async (t) => {
   const steps: string[] = [];
   const holding =
     (name: string): Plugin =>
@@ -644,7 +645,7 @@ test('a wrapper may hold an operation between its checks and its effect, in any 
   const counting: Plugin = ({ around }) =>
     around(async (_, next) => {
       steps.push('before');
-      // A function of somebody else may pass on what it got.
+      // Foreign code may call `next` with a value that is not a function.
       return Promise.resolve(5).then(Object(next));
     });
   const own: Plugin = ({ route }) =>
@@ -668,7 +669,7 @@ test('a wrapper may hold an operation between its checks and its effect, in any 
   assert.deepEqual(steps, ['before', 'checked', 'one', 'two', 'done']);
 });
 
-test('a log that throws, a field and an error that cannot be read: the request is a 500, the line says so', async (t) => {
+test('responds 500 if the log throws, and logs fields and errors that cannot be read as such', async (t) => {
   const unreadable = Object.defineProperty(new Error('odd'), 'stack', {
     get: () => assert.fail('no stack'),
   });
@@ -695,12 +696,12 @@ test('a log that throws, a field and an error that cannot be read: the request i
   ]);
 });
 
-test('a wrapper that changes the reply it was given changes it for its own request alone', async (t) => {
+test('limits a wrapper’s change of a reply to its own request', async (t) => {
   const greedy: Plugin = ({ around }) =>
     around(async (request, next) => {
       const reply = await next();
       const { headers, body: taken } = reply;
-      // JavaScript keeps nobody from trying.
+      // Possible only in JavaScript.
       const changeable: unknown = headers;
       if (Array.isArray(changeable)) changeable.push('X-Seen', request.keyName ?? 'nobody');
       if (typeof taken === 'object')
@@ -732,17 +733,17 @@ test('a wrapper that changes the reply it was given changes it for its own reque
   }
 });
 
-test('a text in the place of a byte string is a 500 and a line of the log, never broken bytes', async (t) => {
+test('responds 500 and logs a body that is a text instead of a byte string', async (t) => {
   const words = 'Größe 猫';
   const json = JSON.stringify({ name: words });
-  // As JavaScript may write it; the compiler refuses it.
+  // Possible only in JavaScript, because the compiler rejects it.
   const texts: readonly object[] = [
     { body: json },
     { body: JSON.stringify({ name: 'Größe' }) },
     { body: words, contentType: 'text/html; charset=UTF-8' },
     { body: '"ü"', contentType: 'application/problem+json' },
     { body: words, contentType: 'text/plain' },
-    // Its low byte alone would be the sign +.
+    // The low byte of this character is the sign +.
     { body: '"猫"' },
   ];
   const image = { ...okReply('\u00ff'), contentType: 'image/png' };
@@ -750,7 +751,7 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
   const { port, lines } = await startLogged(t, {
     plugins: [
       serving('/bytes', () => okReply(json)),
-      // Of other media types nothing is known.
+      // A body of another media type may have any bytes.
       serving('/image', () => image),
       serving('/text', () => Object(text)),
       ...texts.map((text, index) =>
@@ -769,7 +770,7 @@ test('a text in the place of a byte string is a 500 and a line of the log, never
   ]);
 });
 
-test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neighbours and the process do not notice', async (t) => {
+test('C49 responds 500 if a handler or hook throws any value, and serves other requests', async (t) => {
   class Odd extends PetstoreError {
     override readonly status: number | undefined = 409;
   }
@@ -797,7 +798,7 @@ test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neig
         status: 200,
         headers: ['Set-Cookie', 'a'],
       }),
-    // It is not changed after it was made, so that this throws another.
+    // An error is frozen, so this throws a TypeError.
     () => Object.assign(new PetstoreError('unavailable', 'Later.'), { headers: { a: '5' } }),
   ];
   const thrower: Plugin = (host) => {
@@ -825,10 +826,10 @@ test('C49 whatever is thrown, wherever, is a 500 and a line of the log; its neig
   }
 });
 
-test('what a plugin waits for is begun once, though it is a query that begins at each then', async () => {
+test('awaits a thenable given to waitFor only once', async () => {
   let begun = 0;
   const query: PromiseLike<void> = {
-    // biome-ignore lint/suspicious/noThenProperty: the queries of some databases are such.
+    // biome-ignore lint/suspicious/noThenProperty: the queries of some databases start at each `then`.
     then: (done, failed) => {
       begun++;
       return Promise.resolve().then(done, failed);
@@ -840,7 +841,7 @@ test('what a plugin waits for is begun once, though it is a query that begins at
   assert.equal(begun, 1);
 });
 
-test('a plugin’s handler has the query as it came', async (t) => {
+test('passes the query to a plugin’s handler as the client sent it', async (t) => {
   const asked = serving('/asked', ({ query }) => okReply(JSON.stringify(query.text)));
   await expectAnswers((await start(t, { plugins: [asked] })).port, [
     ['GET /asked', '200 ""'],
@@ -849,7 +850,7 @@ test('a plugin’s handler has the query as it came', async (t) => {
   ]);
 });
 
-test('a reply without a body that is cut in half ends behind its head', async (t) => {
+test('sends only the head of a truncated reply without a body', async (t) => {
   const cut = serving('/cut', () => ({ status: 200, headers: [], cut: 'truncate' }));
   const client = await connectTo(t, await start(t, { plugins: [cut] }));
   client.send(bytesOf('GET', '/cut'));

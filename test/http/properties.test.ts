@@ -1,7 +1,4 @@
-/**
- * Properties of the parts that read what strangers send: JSON, int64, paths, queries; each against
- * a plain oracle.
- */
+/** Property tests of the parsers of JSON, int64, paths and queries, each against a simple oracle. */
 import '../support/built.js';
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
@@ -132,7 +129,7 @@ function holds<Values>(numRuns: number, property: fc.IRawProperty<Values>): void
   fc.assert(property, { numRuns });
 }
 
-test('C26 the JSON reader takes and refuses what JSON.parse does, but for the known differences, on valid texts', () => {
+test('C26 parses valid JSON as JSON.parse does, except for the known differences', () => {
   for (const [numRuns, texts, before] of [
     [2_000, fc.json({ maxDepth: 5 }), ''],
     [3_000, jsonText, ''],
@@ -144,7 +141,7 @@ test('C26 the JSON reader takes and refuses what JSON.parse does, but for the kn
     );
 });
 
-test('C26 the JSON reader takes and refuses what JSON.parse does on texts with bytes put in, taken out or replaced', () => {
+test('C26 accepts the same mutated JSON texts as JSON.parse', () => {
   const byte = fc.oneof(
     fc.constantFrom(
       ...'"\\{}[],:0123456789.eE+-tfnu/ \n\t\0\x1f\x7f\x80\xbf\xc0\xc3\xe2\xed\xef\xf0\xf4\xff',
@@ -173,7 +170,7 @@ test('C26 the JSON reader takes and refuses what JSON.parse does on texts with b
   );
 });
 
-test('C26 the offset is where the first wrong thing is: no text shares the wrong byte and is right', () => {
+test('C26 reports the offset of the first wrong byte', () => {
   holds(
     2_000,
     fc.property(fc.json({ maxDepth: 3 }), fc.nat(), (text, cut) => {
@@ -186,7 +183,7 @@ test('C26 the offset is where the first wrong thing is: no text shares the wrong
   );
 });
 
-test('C26 every kind of bad UTF-8 is refused, in names and values, and every character is taken', () => {
+test('C26 rejects each kind of malformed UTF-8, and accepts every character', () => {
   const bad =
     '\x80 \xbf \xc0\x80 \xc1\xbf \xc3 \xc3\x28 \xe0\x80\x80 \xe0\x9f\xbf \xe2\x82 \xe2\x28\xa1 \xed\xa0\x80 \xed\xbf\xbf \xf0\x80\x80\x80 \xf0\x8f\xbf\xbf \xf0\x9f\x92 \xf4\x90\x80\x80 \xf5\x80\x80\x80 \xf8\x88\x80\x80\x80 \xfe \xff'.split(
       ' ',
@@ -208,7 +205,7 @@ test('C26 every kind of bad UTF-8 is refused, in names and values, and every cha
   }
 });
 
-test('C22 C23 C24 an integer in any spelling is exact, against a BigInt oracle', () => {
+test('C22 C23 C24 parses every spelling of a JSON integer exactly', () => {
   const edge = fc
     .constantFrom(0n, 2n ** 63n, 2n ** 53n, 10n ** 18n, 10n ** 15n, 10n ** 16n)
     .chain((middle) =>
@@ -243,7 +240,7 @@ test('C22 C23 C24 an integer in any spelling is exact, against a BigInt oracle',
   );
 });
 
-test('C2 C10 an integer in a path or query has one spelling, against a BigInt oracle', () => {
+test('C2 C10 accepts only one spelling of an integer in a path or query', () => {
   const text = fc.oneof(
     fc.bigInt(-(2n ** 64n), 2n ** 64n).map(String),
     fc.string({ unit: fc.constantFrom(...'0123456789-+. eEx'), maxLength: 22 }),
@@ -258,7 +255,7 @@ test('C2 C10 an integer in a path or query has one spelling, against a BigInt or
   );
 });
 
-test('C25 an animal’s text is read back to the same animal, and is what JSON.parse reads', () => {
+test('C25 writes JSON of a pet that parses back to the same pet', () => {
   const draft = fc.record(
     {
       name: anyText(),
@@ -283,7 +280,7 @@ test('C25 an animal’s text is read back to the same animal, and is what JSON.p
   );
 });
 
-test('C11 C12 the router finds what a plain comparison of segments finds', () => {
+test('C11 C12 finds the same route as a simple comparison of segments', () => {
   const segment = fc.constantFrom('a', 'b', 'v1', '{x}', '{x}', 'a.b', '~');
   const routes = fc.uniqueArray(
     fc
@@ -349,7 +346,7 @@ test('C11 C12 the router finds what a plain comparison of segments finds', () =>
   );
 });
 
-test('C3 C4 C12 a query gives each name its one decoded value, against a plain split', () => {
+test('C3 C4 C12 decodes each query parameter like a simple split', () => {
   const piece = fc.string({
     unit: fc.constantFrom('a', 'b', '%61', '%3D', '%26', '+', ' ', '%C3%A9', '%zz', '%', '/', '?'),
     maxLength: 3,
@@ -381,7 +378,7 @@ test('C3 C4 C12 a query gives each name its one decoded value, against a plain s
   );
 });
 
-test('C13 a target is split at its first question mark behind any authority, and put together again it is the same', () => {
+test('C13 splits a target at the first question mark after the authority', () => {
   holds(
     2_000,
     fc.property(

@@ -1,4 +1,4 @@
-/** C67: the options of Node's servers, compared with those that the Node under test reads. */
+/** Compares the options of Node's servers with those that this version of Node reads (C67). */
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import https from 'node:https';
@@ -12,7 +12,7 @@ import { start } from '../support/fixture.js';
 /** Options that stay unset, because Node acts on them only if they are given. */
 const unset = {
   http: [],
-  // Other ways to name a certificate, a client's certificate, sessions, and callbacks.
+  // Other forms of a certificate, client certificates, sessions, and callbacks.
   tls: [
     'ALPNCallback',
     'SNICallback',
@@ -70,7 +70,7 @@ test('C67 sets every option that Node reads for a server', async (t) => {
   assert.deepEqual([...missing].sort(), unset.http);
 });
 
-test('C67 sets every option that Node reads for a server with TLS, and for a renewed pair', async (t) => {
+test('C67 sets every option that Node reads for a TLS server and for a new certificate', async (t) => {
   const missing = new Set<string>();
   const { createServer } = https;
   replace(t, https, {
@@ -92,7 +92,7 @@ test('C67 sets every option that Node reads for a server with TLS, and for a ren
   );
 });
 
-test('C67 permits no TLS older than 1.2, whatever the defaults of the process are', async (t) => {
+test('C67 accepts no TLS before 1.2, whatever the defaults of the process are', async (t) => {
   const seen: tls.SecureContextOptions[] = [];
   const { createServer } = https;
   replace(t, tls, { DEFAULT_MIN_VERSION: 'TLSv1', DEFAULT_MAX_VERSION: 'TLSv1.1' });

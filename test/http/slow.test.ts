@@ -1,4 +1,4 @@
-/** The times of C44, awaited for real, all at once; those of minutes by a clock of our own. */
+/** Tests of the time limits of C44: seconds in real time, in parallel; minutes by a mocked clock. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, connect as connectSocket, type Socket } from 'node:net';
@@ -14,16 +14,13 @@ import { bytesOf, connectTo, key, start } from '../support/fixture.js';
 import { heldKeys, okReply, serving, startWith } from '../support/scenes.js';
 import { newCertificate } from '../support/certificate.js';
 
-/**
- * Between one second before and two behind: the server looks every second, and the machine may be
- * busy.
- */
+/** Asserts a time, with 0.3 s less and 2 s more for the sweep and a busy machine. */
 function assertAbout(ms: number, seconds: number): void {
   assert.ok(ms > seconds * 1_000 - 300 && ms < seconds * 1_000 + 2_000, `${ms} ms`);
 }
 
-describe('C44 times', { concurrency: true }, () => {
-  test('C44 requests whose answers are read 12 s late are all answered: their heads waited for us', async (t) => {
+describe('C44 time limits', { concurrency: true }, () => {
+  test('C44 serves pipelined requests whose client reads the responses 12 s late', async (t) => {
     const { petstore, port } = await start(t);
     for (let i = 0; i < 100; i++)
       await petstore.storage.insert({ name: 'x'.repeat(1_000), categoryId: 1n });
@@ -37,7 +34,7 @@ describe('C44 times', { concurrency: true }, () => {
     await client.expect(...Array<number>(count).fill(200));
   });
 
-  test('C44 a head that waits for a slow answer has its 10 s from that answer on, and no more', async (t) => {
+  test('C44 gives a head 10 s from the slow response before it', async (t) => {
     const slow = serving('/slow', () => sleep(11_500, okReply('1')));
     const client = await connectTo(
       t,
@@ -54,7 +51,7 @@ describe('C44 times', { concurrency: true }, () => {
     assertAbout(performance.now() - since, 10);
   });
 
-  test('C44 under HTTPS, a handshake that never comes or never ends is closed after 10 s', async (t) => {
+  test('C44 closes a TLS connection without a complete handshake after 10 s', async (t) => {
     const { port, url } = await start(t, {}, { tls: newCertificate() });
     assert.equal(url, `https://127.0.0.1:${port}`);
     const since = performance.now();
@@ -62,14 +59,14 @@ describe('C44 times', { concurrency: true }, () => {
     const half = (await Client.connect(port)).send('\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03');
     await Promise.all([silent.closed(), half.closed()]);
     assertAbout(performance.now() - since, 10);
-    // One that shook hands is served, and closed when it stays silent.
+    // A connection with a complete handshake is served.
     const secure = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
     secure.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
     assert.match(String(await once(secure, 'data')), /^HTTP\/1\.1 200 /);
     secure.destroy();
   });
 
-  test('C44 C51 C52 an answer that is on its way is read whole, however slowly, though the connection ends behind it', async (t) => {
+  test('C44 C51 C52 delivers a response whole to a slow reader before it closes', async (t) => {
     const storage = memoryStorage();
     for (let i = 0; i < 100; i++)
       await storage.insert({ name: 'x'.repeat(200_000), categoryId: 1n });
@@ -85,7 +82,7 @@ describe('C44 times', { concurrency: true }, () => {
     const garbage = await begin(`${asked}garbage\r\n\r\n`);
     const stopping = await begin(asked);
     const stopped = stopping.petstore.close();
-    // Longer than a client has behind its last answer (C51).
+    // Longer than the server reads after its last response (C51).
     await sleep(1_500);
     await Promise.all(
       [garbage, stopping].map(async ({ socket }) => {
@@ -100,7 +97,7 @@ describe('C44 times', { concurrency: true }, () => {
   });
 });
 
-/** A connection whose clock and socket say what a test makes of them (white box). */
+/** Creates a connection with a clock and byte counts that the test sets (white box). */
 async function sweptConnection(t: TestContext) {
   const server = createServer().listen(0, '127.0.0.1');
   atEnd(t, () => server.close());
@@ -129,7 +126,7 @@ async function sweptConnection(t: TestContext) {
     new ConnectionHeaders(date, 72),
   );
   const begin = performance.now();
-  /** Its socket, so many seconds behind its begin. */
+  /** Sweeps the connection as if `seconds` had passed, and returns its socket. */
   const socketAt = (seconds: number): Socket => {
     connection.sweep(begin + seconds * 1_000);
     return socket;
@@ -137,7 +134,7 @@ async function sweptConnection(t: TestContext) {
   return { says, socketAt };
 }
 
-test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', async (t) => {
+test('C44 destroys a connection whose client reads less than 64 KiB in 60 s', async (t) => {
   const { says, socketAt } = await sweptConnection(t);
   const sweep = (seconds: number, readBytes = 0): boolean => {
     says.writableLength -= readBytes;
@@ -145,17 +142,17 @@ test('C44 a client must read 64 KiB of its answer in each 60 s, or is dropped', 
   };
 
   sweep(1);
-  assert.equal(sweep(62), false, 'one that has no answer is not meant');
+  assert.equal(sweep(62), false, 'no response is due');
   says.writableLength = says.bytesWritten = 10_000_000;
   assert.equal(sweep(63), false);
   assert.equal(sweep(120, 65_536), false, 'it read enough');
-  assert.equal(sweep(179, 65_535), false, 'its minute is not over');
+  assert.equal(sweep(179, 65_535), false, 'the minute is not over');
   assert.equal(sweep(180, 1), false, 'it read just enough');
   assert.equal(sweep(239, 65_535), false);
   assert.equal(sweep(240.5), true, 'one byte too few in a minute');
 });
 
-test('C44 a head that begins to arrive in the last of the 72 s has its 10 s too', async (t) => {
+test('C44 gives a head that begins at the end of the 72 s its 10 s', async (t) => {
   const { says, socketAt } = await sweptConnection(t);
   assert.equal(socketAt(0).writableEnded, false);
   assert.equal(socketAt(71.9).writableEnded, false);
@@ -164,7 +161,7 @@ test('C44 a head that begins to arrive in the last of the 72 s has its 10 s too'
   assert.equal(socketAt(82.1).writableEnded, true);
 });
 
-test('C44 a kept connection that is idle for 72 s is closed; one that asks or waits for an answer is not', async (t) => {
+test('C44 closes an idle connection after 72 s, but no connection in use', async (t) => {
   const real = performance.now.bind(performance);
   let ahead = 0;
   t.mock.method(performance, 'now', () => real() + ahead);
@@ -176,8 +173,8 @@ test('C44 a kept connection that is idle for 72 s is closed; one that asks or wa
   const served = (client: Client) => client.send(bytesOf('GET', '/v1/pets')).expect(200);
   for (const client of clients) await served(client);
   waiting.send(bytesOf('GET', '/v1/pets', { authorization: 'Bearer slow' }));
-  // The server looks at its clock twice a second, and counts from its first look.
-  for (let looks = 0; !idle.hasEnded && looks < 20; looks++) {
+  // The server sweeps twice a second, and counts from its first sweep.
+  for (let sweeps = 0; !idle.hasEnded && sweeps < 20; sweeps++) {
     await served(asking);
     ahead += 40_000;
     await sleep(550);
@@ -187,12 +184,12 @@ test('C44 a kept connection that is idle for 72 s is closed; one that asks or wa
   await served(asking);
   letIn();
   await waiting.expect(200);
-  // Its time begins with the answer, not with its last byte.
+  // The idle time begins with the response, not with the last byte that arrived.
   await sleep(1_100);
   await served(waiting);
 });
 
-test('C44 closes a connection that is idle for keepAliveSeconds, and says so in Keep-Alive', async (t) => {
+test('C44 closes a connection after keepAliveSeconds, and sends them in Keep-Alive', async (t) => {
   const { port } = await start(t, {}, { keepAliveSeconds: 1 });
   const client = await connectTo(t, { port }, bytesOf('GET', '/v1/pets'));
   assert.equal(header(await client.expect(200), 'Keep-Alive'), 'timeout=1');
@@ -203,7 +200,7 @@ test('C44 closes a connection that is idle for keepAliveSeconds, and says so in 
   assert.equal(header(await kept.expect(200), 'Keep-Alive'), 'timeout=600');
 });
 
-test('keepAliveSeconds of listen is an integer from 1 to a day', async (t) => {
+test('listen rejects keepAliveSeconds that are not an integer from 1 to a day', async (t) => {
   const petstore = createPetstore({ keys: [key] });
   atEnd(t, () => petstore.close());
   for (const keepAliveSeconds of [0, -1, 1.5, 86_401, NaN, Infinity, Object('72')])

@@ -1,4 +1,4 @@
-/** C48 over a socket: a storage that refuses, and a server that drains, and stops. */
+/** Tests of a storage that rejects writes, of draining and of the shutdown (C48). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -22,12 +22,12 @@ import {
 const add = bytesOf('POST', '/v1/pets', { body: animal });
 const later = { 'Retry-After': '1' };
 
-/** Expects the next answer's status, and what it says of its connection. */
+/** Checks the status and the Connection header of the next response. */
 async function expectNext(client: Client, status: number, connection: string): Promise<void> {
   assert.equal(header(await client.expect(status), 'Connection'), connection);
 }
 
-test('C48 a storage that refuses writes answers 503 with Retry-After, while reads go on', async (t) => {
+test('C48 responds 503 with Retry-After if the storage rejects writes, and serves reads', async (t) => {
   const cause = new Error('ENOSPC at /secret');
   const refusing = (): Promise<never> =>
     Promise.reject(new PetstoreError('unavailable', 'The disk is full.', { cause }));
@@ -45,7 +45,7 @@ test('C48 a storage that refuses writes answers 503 with Retry-After, while read
   ]);
 });
 
-test('C48: once it drains /readyz is 503 with Retry-After, and all else is answered as before', async (t) => {
+test('C48 responds 503 to /readyz while it drains, and serves all else', async (t) => {
   const { port, petstore } = await start(t);
   const { drain } = petstore;
   await expectAnswer(port, 'GET /readyz', 200, noKey);
@@ -58,7 +58,7 @@ test('C48: once it drains /readyz is 503 with Retry-After, and all else is answe
   ]);
 });
 
-test('C48 while it stops, requests on open connections are answered as ever, with Connection: close, as are all that were pipelined; the port is closed', async (t) => {
+test('C48 finishes requests on open connections during shutdown, and closes the port', async (t) => {
   const { storage, inserting, release } = heldStorage();
   const running = await start(t, { storage });
   const [busy, half, idle] = [
@@ -84,7 +84,7 @@ test('C48 while it stops, requests on open connections are answered as ever, wit
   await closing;
 });
 
-test('C48 a request that is on its way as the server stops is answered, though its connection was idle', async (t) => {
+test('C48 serves a request that arrives on an idle connection during shutdown', async (t) => {
   const running = await start(t);
   const client = await connectTo(t, running, bytesOf('GET', '/healthz'));
   await expectNext(client, 200, 'keep-alive');
@@ -95,22 +95,22 @@ test('C48 a request that is on its way as the server stops is answered, though i
   await closing;
 });
 
-/** How long closing may take where no request is in flight; a request in flight may take 8 s. */
+/** The limit for a close without requests in flight. With a request, close waits up to 8 s. */
 const promptlyMs = 4_000;
 
-/** Closes the petstore, which must not wait for any client. */
+/** Closes the petstore, and asserts that it does not wait for any client. */
 async function closesPromptly({ petstore }: Running): Promise<void> {
   const startedAt = performance.now();
   await petstore.close();
   assert.ok(performance.now() - startedAt < promptlyMs);
 }
 
-test('C48 a stop answers half a request head with 503 and does not wait for the rest', async (t) => {
+test('C48 responds 503 to an incomplete head at shutdown, without waiting for the rest', async (t) => {
   const get = bytesOf('GET', '/v1/pets');
   const halves = ['G', 'GET /v1/pets HTTP/1.1\r\nHost: ', '\r\n', get.slice(0, -1)];
   await Promise.all(
     halves.flatMap((half) =>
-      // On a new connection, and behind a response on a kept-alive connection.
+      // On a new connection, and after a response on a kept-alive connection.
       [half, get].map(async (first) => {
         const running = await start(t);
         const client = await connectTo(t, running, first);
@@ -128,7 +128,7 @@ test('C48 a stop answers half a request head with 503 and does not wait for the 
   );
 });
 
-test('C48 a stop closes a connection whose half head came with the request before it', async (t) => {
+test('C48 closes a connection whose incomplete head came with the previous request', async (t) => {
   const running = await start(t);
   const client = await connectTo(t, running, `${bytesOf('GET', '/v1/pets')}GET /v1`);
   await client.expect(200);
@@ -137,7 +137,7 @@ test('C48 a stop closes a connection whose half head came with the request befor
   await closing;
 });
 
-test('C48 a stop closes TLS connections in the middle of their handshake', async (t) => {
+test('C48 closes TLS connections at shutdown in the middle of their handshake', async (t) => {
   const hello = Buffer.from('16030102000100 01fc0303'.replace(' ', ''), 'hex');
   for (const bytes of ['', hello.subarray(0, 1), hello]) {
     const running = await start(t, {}, { tls: newCertificate() });
@@ -151,7 +151,7 @@ test('C48 a stop closes TLS connections in the middle of their handshake', async
   }
 });
 
-test('C48 a stop ends a TLS connection with half a head, and serves a request in flight', async (t) => {
+test('C48 responds 503 to an incomplete head under TLS, and serves a request in flight', async (t) => {
   const { storage, inserting, release } = heldStorage();
   const running = await start(t, { storage }, { tls: newCertificate() });
   const open = async (ending: Ending, bytes: string) => {

@@ -1,4 +1,4 @@
-/** HTTPS as a library: another certificate under a server that listens. */
+/** Tests of HTTPS: certificates and keys, their replacement, and the shutdown. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
@@ -11,32 +11,32 @@ import { newCertificate } from '../support/certificate.js';
 import { start } from '../support/fixture.js';
 import { heldKeys } from '../support/scenes.js';
 
-/** The SHA-256 of the certificate that a new connection is shown. */
-async function shown(port: number): Promise<string> {
+/** Returns the SHA-256 of the certificate that a new connection gets. */
+async function fingerprint(port: number): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
   await once(socket, 'secureConnect');
   const { fingerprint256 } = socket.getPeerCertificate();
-  // One that goes before the server has shaken hands too is waited for when it closes.
+  // A request, so that the handshake is complete on the server as well.
   socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
   await once(socket.resume(), 'close');
   return fingerprint256;
 }
 
-test('setTls serves new connections with another certificate; a bad pair throws and changes nothing', async (t) => {
+test('setTls replaces the certificate for new connections, and throws for an invalid pair', async (t) => {
   const [tls, other] = [newCertificate(), newCertificate()];
   const { port, setTls } = await start(t, {}, { tls });
-  const before = await shown(port);
+  const before = await fingerprint(port);
   assert.throws(() => setTls({ cert: other.cert, key: tls.key }));
-  assert.equal(await shown(port), before);
+  assert.equal(await fingerprint(port), before);
   setTls(other);
-  const after = await shown(port);
+  const after = await fingerprint(port);
   assert.notEqual(after, before);
   assert.throws(() => setTls({ cert: 'no PEM', key: other.key }));
-  assert.equal(await shown(port), after);
+  assert.equal(await fingerprint(port), after);
 });
 
-/** Pairs that cannot serve HTTPS, and what the error says about them. */
-const badPairs = (): Readonly<Record<string, readonly [pair: unknown, told: RegExp]>> => {
+/** Pairs that cannot serve HTTPS, each with the message of its error. */
+const badPairs = (): Readonly<Record<string, readonly [pair: unknown, message: RegExp]>> => {
   const [ec, other] = [newCertificate(), newCertificate()];
   const [rsa, ed25519] = [newCertificate('rsa:2048'), newCertificate('ed25519')];
   const x25519 = generateKeyPairSync('x25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
@@ -84,17 +84,17 @@ const badPairs = (): Readonly<Record<string, readonly [pair: unknown, told: RegE
   };
 };
 
-test('C65 listen and setTls throw a TypeError for a pair that no handshake succeeds with', async (t) => {
+test('C65 rejects a certificate and key that cannot serve HTTPS with a TypeError', async (t) => {
   const tls = newCertificate();
   const { petstore, port, setTls } = await start(t, {}, { tls });
-  const before = await shown(port);
+  const before = await fingerprint(port);
 
   for (const [what, [pair, message]] of Object.entries(badPairs())) {
     const expected = { name: 'TypeError', message };
     await assert.rejects(petstore.listen(Object({ port: 0, tls: pair })), expected, what);
     assert.throws(() => Reflect.apply(setTls, undefined, [pair]), expected, what);
   }
-  assert.equal(await shown(port), before);
+  assert.equal(await fingerprint(port), before);
 });
 
 for (const algorithm of [
@@ -103,22 +103,22 @@ for (const algorithm of [
   'ec -pkeyopt ec_paramgen_curve:secp384r1',
   'rsa-pss -pkeyopt rsa_keygen_bits:2048',
 ])
-  test(`a pair of ${algorithm} serves, in two files or together in one`, async (t) => {
+  test(`serves HTTPS with a key of ${algorithm}, with PEM in separate or common files`, async (t) => {
     const { cert, key } = newCertificate(algorithm);
     const { port, setTls } = await start(t, {}, { tls: { cert, key } });
-    const before = await shown(port);
+    const before = await fingerprint(port);
     for (const both of [cert + key, key + cert]) {
       setTls({ cert: both, key: Buffer.from(both) });
-      assert.equal(await shown(port), before);
+      assert.equal(await fingerprint(port), before);
     }
   });
 
-test('setTls of a port without TLS is a TypeError', async (t) => {
+test('setTls throws a TypeError for a port without TLS', async (t) => {
   const { setTls } = await start(t);
   assert.throws(() => setTls(newCertificate()), TypeError);
 });
 
-test('close soon ends a connection that never shook hands, and none that is at work', async (t) => {
+test('close soon ends a connection without a handshake, but no request in flight', async (t) => {
   const { keys, asked, letIn } = heldKeys();
   const { petstore, port } = await start(t, { keys }, { tls: newCertificate() });
   const silent = connectPlain({ port, host: '127.0.0.1' }).resume();
@@ -136,7 +136,7 @@ test('close soon ends a connection that never shook hands, and none that is at w
   const since = performance.now();
   const closed = petstore.close();
   await silentEnds;
-  // The request under way outlasts the moment at which those without one were ended.
+  // Longer than the time after which idle connections are closed.
   await sleep(500);
   assert.ok(!busy.destroyed);
   letIn();

@@ -1,7 +1,7 @@
-/** C55 over sockets: pages that nobody reads keep nobody else from being served. */
+/** Tests of the memory limit for responses that clients do not read (C55). */
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { UnsentBytes } from '../../dist/http/wire.js';
@@ -11,13 +11,13 @@ import { pageReply } from '../../dist/paging.js';
 import { Pieces } from '../../dist/reply.js';
 import { bytesOf, start } from '../support/fixture.js';
 
-/** A client that asks for a page of 6 MB, and reads only when it is told to. */
+/** A client that requests a page of 6 MB, and reads only on demand. */
 class Reader {
   readonly #socket: Socket;
   readonly #sentAt = performance.now();
-  /** How much of the answer it has read. */
+  /** The number of bytes of the response that it has read. */
   bytes = 0;
-  /** Resolves once its connection has ended, with the seconds that took. */
+  /** Resolves to the seconds until the connection closed. */
   readonly ended: Promise<number>;
   #head = '';
 
@@ -28,7 +28,7 @@ class Reader {
       if (this.bytes === 0) this.#head = chunk.toString('latin1', 0, 1_000);
       this.bytes += chunk.length;
     });
-    // A reset ends it too.
+    // A reset is not an error of the test.
     this.#socket.on('error', () => undefined);
     this.ended = new Promise((resolve) =>
       this.#socket.once('close', () => resolve((performance.now() - this.#sentAt) / 1_000)),
@@ -36,13 +36,13 @@ class Reader {
     this.#socket.write(bytesOf('GET', '/v1/pets?limit=100', { headers: ['Connection: close'] }));
   }
 
-  /** Reads all that comes until the connection ends. */
+  /** Reads until the connection closes. */
   readAll(): Promise<number> {
     this.#socket.resume();
     return this.ended;
   }
 
-  /** Reads some 300 KB each half second until the connection ends. */
+  /** Reads some 300 KB each half second until the connection closes. */
   async readSlowly(): Promise<number> {
     let until = 0;
     this.#socket.on('data', () => {
@@ -56,7 +56,7 @@ class Reader {
     return this.ended;
   }
 
-  /** Whether the whole answer was read. */
+  /** True if the whole response was read. */
   get isWhole(): boolean {
     const [, status, rest] = /^HTTP\/1\.1 ([0-9]+) ([\s\S]*?)\r\n\r\n/.exec(this.#head) ?? [];
     const length = Number(/^Content-Length: ([0-9]+)$/m.exec(rest ?? '')?.[1]);
@@ -64,14 +64,14 @@ class Reader {
   }
 }
 
-test('C55 over 64 MiB of unread answers the next wait, and who has read nothing for 5 s is ended for them', async (t) => {
+test('C55 queues responses over 64 MiB, and closes clients that read nothing for 5 s', async (t) => {
   const storage = memoryStorage();
   for (let count = 0; count < 100; count++)
     await storage.insert({ name: 'x'.repeat(60_000), categoryId: 1n });
   const { port } = await start(t, { storage });
   const readers = async (count: number): Promise<readonly Reader[]> => {
     const made = Array.from({ length: count }, () => new Reader(t, port));
-    // Their requests are there before those of the next.
+    // So that the requests arrive in this order.
     await sleep(200);
     return made;
   };
@@ -82,7 +82,7 @@ test('C55 over 64 MiB of unread answers the next wait, and who has read nothing 
   const good = new Reader(t, port);
   const served = good.readAll();
 
-  // Those that had an answer on its way, and read nothing of it for less than 5 s, get it whole.
+  // Clients that read nothing for less than 5 s get their response whole.
   await sleep(3_500);
   for (const reader of late) assert.ok((await reader.readAll()) < 30);
   assert.deepEqual(
@@ -94,22 +94,21 @@ test('C55 over 64 MiB of unread answers the next wait, and who has read nothing 
     good.isWhole && servedAfter < 30,
     `the good client had ${good.bytes} bytes after ${servedAfter} s`,
   );
-  // 64 MiB hold eleven of these pages: without the end of those that read nothing it had waited for
-  // one of them.
-  assert.ok(servedAfter > 4, `it was served after ${servedAfter} s: the bound held nobody up`);
+  // The limit holds eleven pages, so the good client waited until an idle client was closed.
+  assert.ok(servedAfter > 4, `it was served after ${servedAfter} s, so the limit had no effect`);
   assert.ok((await Promise.all(slowly)).every((seconds) => seconds > 5));
   assert.deepEqual(
     slow.map(({ isWhole }) => isWhole),
     [true],
-    'a client that keeps reading is not ended',
+    'a client that keeps reading is not closed',
   );
 
   await Promise.all(never.map((reader) => reader.readAll()));
   const cut = never.filter(({ isWhole }) => !isWhole);
-  assert.ok(cut.length >= 4, `${cut.length} that read nothing were ended`);
+  assert.ok(cut.length >= 4, `${cut.length} clients that read nothing were closed`);
 });
 
-test('C55 a page of more than 64 KiB is joined only as it is sent', () => {
+test('C55 joins a page of over 64 KiB only when it is sent', () => {
   const pageOf = (bytes: number) =>
     pageReply(
       '/v1/pets',
@@ -122,27 +121,27 @@ test('C55 a page of more than 64 KiB is joined only as it is sent', () => {
   assert.equal(String(body), `[${'x'.repeat(65_535)}]`);
 });
 
-test('C55 an answer of more than 64 MiB begins once it is alone', async () => {
+test('C55 sends a response of over 64 MiB once no other is unsent', async () => {
   const unsent = new UnsentBytes();
   const started: number[] = [];
   for (const bytes of [2 ** 26 + 1, 1]) unsent.enqueue(bytes, () => started.push(bytes));
-  await nextTurn();
+  await nextTick();
   assert.deepEqual(started, [2 ** 26 + 1]);
   unsent.remove(2 ** 26 + 1);
-  await nextTurn();
+  await nextTick();
   assert.deepEqual(started, [2 ** 26 + 1, 1]);
-  // What the sockets have not taken counts as well.
+  // Unsent bytes of short responses count as well.
   unsent.add(2 ** 26);
   unsent.enqueue(1, () => started.push(0));
-  await nextTurn();
+  await nextTick();
   assert.equal(started.length, 2);
   unsent.remove(2 ** 26);
-  await nextTurn();
+  await nextTick();
   assert.equal(started.length, 3);
 });
 
-test('C55 thousands of clients that go while their long answers wait for room are one loop, not a recursion', async () => {
-  // White box: no test opens so many sockets.
+test('C55 removes thousands of gone clients from the queue without a recursion', async () => {
+  // White box, because a test cannot open so many sockets.
   const unsent = new UnsentBytes();
   unsent.enqueue(2 ** 26, () => undefined);
   let gone = 0;
@@ -152,9 +151,9 @@ test('C55 thousands of clients that go while their long answers wait for room ar
       unsent.remove(2 ** 20);
     });
   }
-  await nextTurn();
+  await nextTick();
   assert.deepEqual([gone, unsent.isFull], [0, true]);
   unsent.remove(2 ** 26);
-  await nextTurn();
+  await nextTick();
   assert.deepEqual([gone, unsent.isFull], [50_000, false]);
 });
