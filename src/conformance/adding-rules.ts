@@ -160,7 +160,7 @@ async function expectAnyCharacter(server: TestedServer): Promise<void> {
   expect(response, different === keys.length, expected, `${different} pets`);
 }
 
-/** Expects 400 for invalid keys, whatever the body, and messages that do not repeat them. */
+/** Expects 400 for invalid idempotency keys, and messages that do not repeat the key. */
 async function refuseKeys(server: TestedServer): Promise<void> {
   const line = 'Idempotency-Key: secret';
   const values = ['', ' ', 'se cret', 'se\tcret', 'secret\xe9', '\x80secret', 'secret, secret'];
@@ -265,7 +265,6 @@ function expectMessage(response: RawResponse, pattern: RegExp, what: string, sen
   );
 }
 
-/** The chapter of these rules. */
 export const adding: Chapter = {
   name: 'Adding',
   rules: [

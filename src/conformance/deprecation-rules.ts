@@ -3,7 +3,6 @@ import { expect, Untried } from './outcome.js';
 import type { Chapter } from './rule.js';
 import { petsIn, expectHeader, headerOf, memberText } from './tested-server.js';
 
-/** The chapter of these rules. */
 export const deprecation: Chapter = {
   name: 'The deprecated GET /pets/{petId}',
   rules: [

@@ -56,7 +56,6 @@ async function expectChallenge(
   expect(response, value === challenge, `WWW-Authenticate: ${challenge}`, value ?? 'none', sent);
 }
 
-/** The chapter of these rules. */
 export const keys: Chapter = {
   name: 'Keys',
   rules: [

@@ -3,7 +3,7 @@ import { petStatuses } from '../index.js';
 import { expect } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
-  afterParameter,
+  queryAfter,
   petsIn,
   expectSuccess,
   headerOf,
@@ -145,9 +145,8 @@ async function expectIgnored(server: TestedServer, request: string, mayEnd = fal
  * Returns the query parameter of a page after a pet. After the latest pet the page is empty, so it
  * then has only the pets that the check adds.
  */
-const after = ({ id }: ReceivedPet): string => afterParameter(id);
+const after = ({ id }: ReceivedPet): string => queryAfter(id);
 
-/** The chapter of these rules. */
 export const listing: Chapter = {
   name: 'Listing',
   rules: [

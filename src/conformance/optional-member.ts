@@ -1,4 +1,4 @@
-/** How a suite tests a member that a storage may have. */
+/** Registers the tests of a member that a storage may lack. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PetStorage } from '../index.js';

@@ -103,7 +103,6 @@ const unknownMethods = [
   'PO', 'OPTION', 'CONNECTT', 'Q'.repeat(3_000),
 ];
 
-/** The chapter of these rules. */
 export const paths: Chapter = {
   name: 'Paths and methods',
   rules: [

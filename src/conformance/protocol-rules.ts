@@ -300,7 +300,6 @@ function expectDate(response: RawResponse): void {
   expectHeader(response, 'Date', form, 'an HTTP date (RFC 9110 §5.6.7)');
 }
 
-/** The chapter of these rules. */
 export const protocol: Chapter = {
   name: 'Protocol',
   rules: [

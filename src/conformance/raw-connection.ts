@@ -216,7 +216,7 @@ export class RawConnection {
     this.#received.drop(count);
   }
 
-  /** Finds the end of the next head, without reading any byte twice. */
+  /** Returns a function that finds the end of the next head. It reads no byte twice. */
   #headEnd(interimBytes: number): () => number | undefined {
     let searchedTo = 0;
     return () => {
@@ -248,7 +248,7 @@ export class RawConnection {
     return { status, headers };
   }
 
-  /** Finds the end of a body, and appends its content to `body`. */
+  /** Returns a function that finds the end of a body, and appends the content to `body`. */
   #bodyEnd(
     headers: RawResponse['headers'],
     from: number,
@@ -278,7 +278,7 @@ export class RawConnection {
     };
   }
 
-  /** Finds the end of a chunked body (RFC 9112 §7.1), without reading any byte twice. */
+  /** Does the same for a chunked body (RFC 9112 §7.1). It reads no byte twice. */
   #chunkedBodyEnd(from: number, body: ReceivedBytes): () => number | undefined {
     let at = from;
     let searchedTo = from;

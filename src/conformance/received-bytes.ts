@@ -16,7 +16,7 @@ export class ReceivedBytes {
     this.#end += bytes.length;
   }
 
-  /** Returns the offset of an ASCII text at or behind `from`; -1 if it is not there. */
+  /** Returns the offset of an ASCII text at or after `from`; -1 if it is not there. */
   indexOf(text: string, from: number): number {
     return this.#store.subarray(this.#start, this.#end).indexOf(text, from, 'latin1');
   }

@@ -1,4 +1,4 @@
-/** The rules that `verify` checks: their form. */
+/** The types of the rules that `verify` checks. */
 import type { Level } from './levels.js';
 import type { TestedServer } from './tested-server.js';
 
@@ -9,9 +9,9 @@ export type Check = (server: TestedServer) => Promise<void>;
 export interface Rule extends Readonly<Partial<Record<Level, Check>>> {
   /** The number in docs/contract.md, such as `C10`. */
   readonly number: string;
-  /** What a correct server does, as a sentence without its full stop. */
+  /** The behaviour of a correct server, as a sentence without its full stop. */
   readonly sentence: string;
-  /** What a client suffers if the rule is broken, as a sentence without its full stop. */
+  /** The harm to a client if the rule is broken, as a sentence without its full stop. */
   readonly cost: string;
   /** True if the checks take more than a second, so that they run only on request. */
   readonly isSlow?: true;

@@ -44,7 +44,6 @@ async function errors(server: TestedServer): Promise<readonly RawResponse[]> {
   return responses.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
 }
 
-/** The chapter of these rules. */
 export const specification: Chapter = {
   name: 'The specification',
   rules: [

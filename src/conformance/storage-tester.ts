@@ -1,11 +1,11 @@
-/** What the suites of a storage share: how a test gets its storage, and pets to insert. */
+/** Helpers of the storage suites: a storage for each test, pets to insert, and filters. */
 import { test } from 'node:test';
 import { petFields, type Pet, type PetDraft, type PetFilter, type PetStorage } from '../index.js';
 
 /** Returns a new storage without pets. */
 export type OpenStorage = () => PetStorage | Promise<PetStorage>;
 
-/** Registers a test, which gets a storage of its own that holds the pets of `drafts`. */
+/** Registers a test. The test gets a new storage that contains the pets of `drafts`. */
 export type TestWith = (
   name: string,
   drafts: readonly PetDraft[],

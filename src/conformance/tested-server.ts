@@ -60,7 +60,7 @@ export class TestedServer {
   readonly rootPath: string;
   readonly key: string;
   readonly level: Level;
-  /** A text in the names of this run's pets, which no other run uses. */
+  /** A unique text in the names of the pets that this run adds. */
   readonly runId = randomUUID();
   readonly #held: HeldBytes = { count: 0 };
   #nameCount = 0;
@@ -175,7 +175,7 @@ export class TestedServer {
    * @throws Untried if that fails
    */
   async listAfter(id: bigint, filter = ''): Promise<readonly ReceivedPet[]> {
-    const pets = await this.list(`?${filter}${afterParameter(id)}`);
+    const pets = await this.list(`?${filter}${queryAfter(id)}`);
     const areAfter = pets.every((pet) => pet.id > id);
     return areAfter ? pets : skipUntil('a page that begins after the id of `after`', 'C6');
   }
@@ -201,7 +201,7 @@ export class TestedServer {
     return (Number.isNaN(date) ? Date.now() : date) >= goneFrom;
   }
 
-  /** Returns a response for each kind of request, malformed ones too; leaves out missing ones. */
+  /** Sends a request of each kind, malformed ones included, and returns the responses. */
   async responsesOfEachKind(): Promise<readonly RawResponse[]> {
     const header = ['Content-Type: text/plain'];
     const requests: readonly (readonly [method: string, path: string, parts?: RequestParts])[] = [
@@ -304,7 +304,7 @@ export function membersOf(response: RawResponse): ReceivedPet['members'] {
  *
  * @throws Untried for a negative id, which `after` does not allow
  */
-export function afterParameter(id: bigint): string {
+export function queryAfter(id: bigint): string {
   if (id < 0n) throw new Untried('its ids are negative, which `after` does not allow');
   return `after=${id}`;
 }

@@ -43,11 +43,11 @@ export interface PetstoreUnderTest {
 export interface Verdict {
   /** The number of the rule in docs/contract.md, such as `C10`. */
   readonly number: string;
-  /** What a correct server does, as a sentence without its full stop. */
+  /** The behaviour of a correct server, as a sentence without its full stop. */
   readonly sentence: string;
   /** The name of the chapter of the rule. */
   readonly chapter: string;
-  /** What a client suffers if the rule is broken, as a sentence without its full stop. */
+  /** The harm to a client if the rule is broken, as a sentence without its full stop. */
   readonly cost: string;
   /** `untried` if the rule could not be checked on this server. */
   readonly outcome: 'passed' | 'failed' | 'untried';
@@ -85,7 +85,7 @@ export class UnusableServer extends Error {
  */
 export async function* verifyPetstore(options: PetstoreUnderTest): AsyncGenerator<Verdict> {
   const server = serverOf(options);
-  await refuseUnusable(server);
+  await checkUsable(server);
 
   const check = ruleChecker(server);
   for (const { name: chapter, rules } of chapters)
@@ -110,7 +110,7 @@ export function testPetstore(options: PetstoreUnderTest): void {
   const check = ruleChecker(server);
 
   describe(`the contract of a petstore at ${server.url.href}`, () => {
-    before(() => refuseUnusable(server));
+    before(() => checkUsable(server));
 
     for (const { name, rules } of chapters)
       describe(name, () => {
@@ -138,8 +138,12 @@ function serverOf({ url, key, level = 'full' }: PetstoreUnderTest): TestedServer
   return new TestedServer(address, key, level);
 }
 
-/** @throws UnusableServer if there is no server, or it refuses the key or the base path */
-async function refuseUnusable(server: TestedServer): Promise<void> {
+/**
+ * Checks that the server accepts the key and has pets at the base path.
+ *
+ * @throws UnusableServer if not, or if no server responds
+ */
+async function checkUsable(server: TestedServer): Promise<void> {
   const { href } = server.url;
   const response = await server.request('GET', '/pets?limit=1').catch((error: unknown) => {
     const reason = error instanceof Mismatch ? error.came : reasonOf(error);
@@ -179,7 +183,7 @@ function checksOf(rule: Rule, level: Level) {
 
 type Outcome = Pick<Verdict, 'outcome' | 'reason' | 'failure'>;
 
-/** Returns a function that checks a rule. After a rule ended the server, all others are untried. */
+/** Returns a function that checks one rule. If a check ends the server, later rules are untried. */
 function ruleChecker(server: TestedServer): (rule: Rule) => Promise<Outcome> {
   let endedBy: string | undefined;
 

@@ -50,7 +50,7 @@ export function docsPlugin(): Plugin {
   };
 }
 
-/** Redirects from the mount path to the same path with a slash, where relative links work (C58). */
+/** Redirects from the mount path to the same path with a slash, so that links work (C58). */
 function slashReply(basePath: string): Reply {
   return { status: 308, headers: ['Location', basePath.replace(/(\/v1)?$/, '/')] };
 }

@@ -1,7 +1,7 @@
 /**
  * The plugin `faults`: produces errors, delays and broken connections to test a client. The header
- * `Petstore-Fault` requests a fault for one request, and rules at `/v1/faults` for many. `/v1/reset`
- * resets the store.
+ * `Petstore-Fault` requests a fault for one request, and rules at `/v1/faults` for many requests.
+ * `/v1/reset` resets the store.
  */
 import {
   emptyReply,
@@ -50,7 +50,7 @@ const faultsPath = '/v1/faults';
 const resetPath = '/v1/reset';
 
 /**
- * Lets requests with a valid API key request faults. Each fault looks to the client like a real one.
+ * Lets requests with a valid API key request faults, which look like real ones to the client.
  *
  * @throws TypeError if a rule is not valid. If a rule matches no route, `createPetstore` throws it.
  */
@@ -116,7 +116,7 @@ function isOwnPath(path: string): boolean {
   return path === faultsPath || path === resetPath;
 }
 
-/** Returns the routes and methods on which faults apply. */
+/** Returns the routes and methods to which faults apply. */
 function faultyRoutes(routes: readonly RouteSummary[]): readonly RouteSummary[] {
   return routes
     .filter(({ path }) => path.startsWith('/v1/') && !isOwnPath(path))

@@ -2,7 +2,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { toByteString, type Plugin } from '../index.js';
 
-/** A response takes about 0.1 ms, a sync some milliseconds; the storage waits 8 s for a disk. */
+/** From fast responses (0.1 ms) and syncs (some milliseconds) to a disk that hangs (8 s). */
 const secondBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10,
 ];

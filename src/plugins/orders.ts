@@ -133,7 +133,7 @@ function parseOrder(value: JsonValue): NewOrder {
   return { petId, quantity };
 }
 
-/** Returns the int64 of a member. Returns 0, which is never valid in an order, for other values. */
+/** Returns an int64 member, or 0 for any other value. No member of an order may be 0. */
 function integer(value: JsonValue, name: string): bigint {
   const number = member(value, name);
   return (number instanceof JsonNumber && int64OfJsonNumber(number.text)) || 0n;

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { start } from '../support/fixture.js';
 
-/** A fault of a server, as changes of messages. A message is a byte string. */
+/** A fault of a server: functions that change its messages, which are byte strings. */
 export interface Fault {
   /** Changes a request. */
   readonly request?: (bytes: string) => string;

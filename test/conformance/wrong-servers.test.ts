@@ -262,7 +262,7 @@ for (const some of wrongServers) {
     const failed = await failedRules(await startWrong(t, combined(some)));
     if (isDeepStrictEqual([...failed].sort(), numbers)) return;
 
-    // Shows which fault is not found alone; else one hides another.
+    // Tries each fault alone, because one fault may hide another.
     for (const [number, does, fault] of some) {
       const alone = await failedRules(await startWrong(t, fault));
       assert.deepEqual(alone, [number], `a server that ${does}`);

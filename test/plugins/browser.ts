@@ -26,7 +26,7 @@ export const inBrowser = {
   skip: isSkipForbidden ? false : (missing ?? false),
 };
 
-/** A page in a new profile, with its requests and its errors. It is closed at the end of the test. */
+/** A page in a new profile, with its requests and errors. The end of the test closes it. */
 export interface Visit {
   readonly page: Page;
   /** The URLs of all requests of the page. */

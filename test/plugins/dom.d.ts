@@ -1,5 +1,6 @@
-// As much of the DOM as the types of playwright-core mention; all of `lib.dom` would let every test use a browser's globals.
-// biome-ignore-start lint/suspicious/noEmptyInterface: the types of playwright-core name them and no member.
+// The types of the DOM that playwright-core names. With all of `lib.dom`, every test could use a
+// browser's globals.
+// biome-ignore-start lint/suspicious/noEmptyInterface: playwright-core names only the types.
 interface Node {}
 interface SVGElement extends Node {}
 interface HTMLElement extends Node {}

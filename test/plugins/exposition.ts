@@ -1,5 +1,5 @@
-// Parses Prometheus' text format 0.0.4 strictly by its specification, because the library under test
-// must not check itself.
+// Parses Prometheus' text format 0.0.4 strictly by its specification, because the library that is
+// under test must not check itself.
 import assert from 'node:assert/strict';
 
 /** A metric family. */

@@ -1,5 +1,5 @@
-// Tests the faults plugin and the hook `around`: which faults there are, when the operation runs, and
-// which faults are refused.
+// Tests the faults plugin and the hook `around`: the kinds of faults, whether the operation runs, and
+// refused faults.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
@@ -256,7 +256,7 @@ test('C61 a rule skips and counts matching requests, and a header takes preceden
   ]);
 });
 
-test('C61 a rule for all requests does not apply to the plugin and without a key', async (t) => {
+test('C61 a rule for all requests spares the plugin and requests without a key', async (t) => {
   const { port } = await startWith(t, faultsPlugin({ rules: [{ fault: 'drop' }] }));
   const [text] = await read(port, bytesOf('GET', '/v1/pets'));
   assert.equal(text, '');
@@ -339,7 +339,7 @@ for (const isByProgram of [false, true]) {
   });
 }
 
-/** A plugin with the route `/v1/kennels`, on which faults apply too. */
+/** A plugin with the route `/v1/kennels`, to which faults apply too. */
 const late: Plugin = ({ route }) =>
   route({ path: '/v1/kennels', methods: { PATCH: { handler: () => emptyReply(204, []) } } });
 

@@ -1,5 +1,5 @@
-// Takes the README's picture, or one at the path in its argument: the page at `/` in light and dark,
-// side by side, with pets of data/.
+// Takes the README's picture, or writes it to the path in its argument: the page at `/` in light and
+// dark, side by side, with pets of data/.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';

@@ -1,4 +1,4 @@
-/** The delays of faults. */
+/** Delays requests, and limits the number of delayed requests. */
 import { clearTimeout, setTimeout } from 'node:timers';
 import { PetstoreError, type AcceptedRequest } from '../../index.js';
 

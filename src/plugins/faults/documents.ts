@@ -86,7 +86,7 @@ const schemas = {
   },
 };
 
-/** Adds the header and the error responses to each operation on which faults apply. */
+/** Adds the header and the error responses to each operation to which faults apply. */
 export function describeFaults(document: OpenApiDocument): void {
   Object.assign(document.components.schemas, schemas);
   document.tags.push({ name: 'faults', description: 'Faults on purpose, to test clients.' });

@@ -1,4 +1,4 @@
-/** The modules of the faults plugin. */
+/** Re-exports the parts of the faults plugin. */
 export { Delays } from './delays.js';
 export { describeFaults, documents } from './documents.js';
 export { ActiveRules, checkMatches, checkRules, type FaultRule } from './rules.js';

@@ -104,7 +104,7 @@ export function checkRules(rules: readonly unknown[], refuse: Refuse): readonly 
 /**
  * Checks that each rule matches a route.
  *
- * @param routes The routes on which faults apply.
+ * @param routes The routes to which faults apply.
  * @throws the error of `refuse` for the first rule that matches none, with the nearest route
  */
 export function checkMatches(
