@@ -7,8 +7,8 @@ import type { IdempotencyKeyUse, PageQuery } from '../storage.js';
 
 /**
  * Checks a program's draft. Returns a copy that has only the fields of the table.
- * @param absent A value that counts as absent, beside undefined.
- * @throws TypeError that names each bad field and its rule
+ * @param absent A value that counts as omitted, beside undefined.
+ * @throws TypeError that names each invalid field and its rule
  */
 export function checkDraft(draft: PetDraft, absent?: null): PetDraft {
   if (typeof draft !== 'object' || draft === null) throw new TypeError('a draft must be an object');
@@ -25,7 +25,7 @@ export function checkDraft(draft: PetDraft, absent?: null): PetDraft {
 
   if (broken.length > 0) throw new TypeError(broken.join('; '));
 
-  // Every row of the table was checked, which the compiler cannot see.
+  // The loop has checked every row of the table, which the compiler cannot see.
   return copy as PetDraft;
 }
 
@@ -37,7 +37,7 @@ export function checkQuery({ limit, after }: PageQuery): void {
     throw new TypeError('after must be a bigint, or be left out');
 }
 
-/** A line of the file has room for 15 digits: until the year 33658. */
+/** The largest time of a use, because a line of the file has room for 15 digits. */
 const maxAt = 999_999_999_999_999;
 
 /** Checks the use of an idempotency key. @throws TypeError that names the member */
@@ -45,7 +45,7 @@ export function checkKeyUse({ key, body, at }: IdempotencyKeyUse): void {
   const isDigest = (text: unknown) => typeof text === 'string' && /^[0-9a-f]{64}$/.test(text);
 
   if (!isDigest(key) || !isDigest(body))
-    throw new TypeError('key and body must be SHA-256 in small hexadecimal digits');
+    throw new TypeError('key and body must be SHA-256 in lowercase hexadecimal digits');
   if (!Number.isInteger(at) || at < 0 || at > maxAt)
     throw new TypeError(`at must be an integer from 0 to ${maxAt}`);
 }

@@ -1,36 +1,36 @@
-/** All records of one kind in memory, as their texts. */
+/** The catalogue: all records of one kind in memory, as JSON texts. */
 import type { ByteString } from '../json.js';
 import type { PetFilter } from '../pet.js';
 import type { PetQuery, ReadQuery, TextPage } from '../storage.js';
 import { FilterIndex } from './filter-index.js';
 
 /**
- * The most bytes of a page, with its brackets and commas (C6): its reply may be one string, and V8
- * makes none of 512 MiB. A longer text is a page of its own.
+ * The longest page in bytes, with its brackets and commas (C6). A longer record is a page of its
+ * own. A reply may be one string, and V8 has no strings of 512 MiB.
  */
 const maxPageBytes = 64 * 2 ** 20;
 
-/** Texts by ascending id and by filter. */
+/** Records by ascending id and by filter. */
 export class Catalogue {
-  /** The ids, of eight bytes each, a quarter of what an array of bigints takes; then zeros. */
+  /** The ids, then zeros. It takes a quarter of the memory of an array of bigints. */
   #ids = new BigInt64Array(1024);
-  /** The texts, each at the position of its id. */
+  /** The JSON texts, at the positions of their ids. */
   readonly #texts: ByteString[] = [];
   readonly #byFilter = new FilterIndex();
 
-  /** How many texts there are. */
+  /** The number of records. */
   get size(): number {
     return this.#texts.length;
   }
 
-  /** The greatest id; 0 where there is none. */
+  /** The largest id; 0 if there are no records. */
   get lastId(): bigint {
     return this.#ids[this.size - 1] ?? 0n;
   }
 
   /**
-   * Adds a text, whose id must be above `lastId`. `indexed` has the values that filters find the
-   * text by.
+   * Adds a record, whose id must be above `lastId`. `indexed` has the values of its filterable
+   * fields.
    */
   add(id: bigint, text: ByteString, indexed?: PetFilter): void {
     if (indexed !== undefined) this.#byFilter.add(this.size, indexed);
@@ -44,7 +44,7 @@ export class Catalogue {
     this.#texts.push(text);
   }
 
-  /** The text of an id. */
+  /** Returns the JSON text of an id, or undefined. */
   get(id: bigint): ByteString | undefined {
     const position = countBelow(this.#ids, this.size, id);
     return this.#ids[position] === id ? this.#texts[position] : undefined;
@@ -54,12 +54,12 @@ export class Catalogue {
   page(query: PetQuery): TextPage {
     const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
 
-    // The positions of the texts that match the filter; undefined without a filter, for all texts.
+    // The positions of the matching records; undefined without a filter, because all match.
     const positions = this.#byFilter.find(query);
     const matches = positions?.length ?? this.size;
     const positionAt = (match: number) => (positions ? (positions[match] ?? 0) : match);
 
-    // The page is of matches from `from` to `to`.
+    // The page has the matches from `from` to `to`.
     const first = countBelow(this.#ids, this.size, after + 1n);
     const from = positions ? countBelow(positions, matches, first) : first;
     const texts: ByteString[] = [];
@@ -76,13 +76,13 @@ export class Catalogue {
   }
 }
 
-/** How many of the first `count` items, which ascend, are less than `bound`. */
+/** Returns how many of the first `count` items, in ascending order, are less than `bound`. */
 function countBelow<Item extends number | bigint>(
   items: ArrayLike<Item>,
   count: number,
   bound: Item,
 ): number {
-  // Ids mostly have no gaps: among 1,000,000 the guess takes 0.1 µs to 0.3 µs, the search 1.2 µs.
+  // Ids mostly have no gaps. Among 1,000,000, the guess takes 0.1 to 0.3 µs and the search 1.2 µs.
   const guess = Number(bound) - Number(items[0]);
   if (guess < count && items[guess] === bound) return guess;
 

@@ -1,14 +1,12 @@
 /**
- * Group commit: what is added during one commit goes into the next. 64 callers add 26,000 a second
- * so, one 950.
+ * Group commit: the items that arrive during one commit form the batch of the next commit.
  *
- * An item that is let in waits with its caller, and the first one begins a run. The run lets the
- * event-loop turn end, so that what else arrives in it joins the batch; then it commits all that
- * waits as one batch, and answers each caller by the item's own result, or all of them by the error
- * of the commit. Others wait meanwhile. Those who were just answered mostly add again, so the run
- * lets a few turns pass, for as long as each brings more, and commits the next batch; it ends when
- * nothing waits. Where a commit takes too long everyone is refused, the callers of its batch and
- * those who wait, while it goes on; until it ends no item is let in.
+ * The first item starts a run. The run waits for the end of the event loop tick, so that other
+ * items of the tick join the batch, and commits the batch. Each caller gets the result of its item;
+ * if the commit fails, all of them get the error. Then the run waits a few ticks, as long as each
+ * brings more items, because most callers add again at once. It commits the next batch, and ends if
+ * no item waits. If a commit takes too long, all callers are rejected, and no item is accepted
+ * until that commit has ended.
  */
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setTimeout } from 'node:timers';
@@ -17,45 +15,45 @@ import { PetstoreError, reasonOf } from '../errors.js';
 import { callSafely, type Log } from '../log.js';
 import type { Commit } from '../storage.js';
 
-/** What a group commit is made of. */
+/** The functions that a group commit calls. */
 export interface GroupCommitOptions<Item, Result> {
-  /** Commits one batch at a time; answers one result an item, in order, or rejects for all. */
+  /** Commits one batch at a time. Resolves to one result per item, in order. */
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
-  /** Is told each item that will never be committed. */
+  /** Called with each item that will not be committed. */
   readonly abandoned: (item: Item) => void;
-  /** About how many bytes an item holds; what it throws refuses that item alone. */
+  /** Returns the approximate size of an item in bytes. An error rejects only this item. */
   readonly bytesOf: (item: Item) => number;
-  /** The message where a commit hangs. */
+  /** The message of the error if a commit takes too long. */
   readonly hung: string;
 }
 
-/** A group commit at work. */
+/** A group commit. */
 export interface GroupCommit<Item, Result> {
   /**
    * Adds an item to the next batch.
-   * @throws PetstoreError `unavailable` (C48, F10); what `bytesOf` or `commit` throws.
+   * @throws PetstoreError `unavailable` (C48, F10), or the error of `bytesOf` or `commit`
    */
   add(item: Item): Promise<Result>;
-  /** How many items wait for the next commit. */
+  /** The number of items that wait for the next commit. */
   readonly waiting: number;
-  /** Whether the commit under way takes too long. */
+  /** True if the commit in flight takes too long. */
   readonly hung: boolean;
-  /** Refuses from now on; resolves when all before are answered. */
+  /** Rejects further items. Resolves once all earlier items have their results. */
   close(): Promise<void>;
 }
 
-/** How much may wait, and how long the oldest of it (C48). */
+/** The largest number and size of waiting items, and the longest wait (C48). */
 const maxItems = 4096;
 const maxBytes = 16 * 2 ** 20;
 const maxAgeMs = 2000;
 
-/** How long a commit may take before its callers are refused. */
+/** The time after which the callers of a commit are rejected. */
 const commitTimeoutMs = 8000;
 
-/** How many event-loop turns may bring more for the next batch. */
-const maxGatherTurns = 4;
+/** The number of event loop ticks in which more items may join the next batch. */
+const maxGatherTicks = 4;
 
-/** A group commit that nothing was added to yet. */
+/** Creates a group commit. */
 export function groupCommit<Item, Result extends {}>(
   options: GroupCommitOptions<Item, Result>,
 ): GroupCommit<Item, Result> {
@@ -65,19 +63,19 @@ export function groupCommit<Item, Result extends {}>(
     readonly reject: (reason: unknown) => void;
   };
 
-  // Those who wait for the next commit.
+  // The callers that wait for the next commit.
   const waiting: Caller[] = [];
   let waitingBytes = 0;
   let oldestAt = 0;
 
-  // A run goes on from the first item until nothing waits, and hangs while its commit is too long.
+  // `running` from the first item until no item waits; `hung` while a commit takes too long.
   let state: 'idle' | 'running' | 'hung' = 'idle';
-  // A run that goes on commits what was let in before.
+  // After `close`, the run still commits the items that were accepted before.
   let isClosed = false;
-  // What the last caller gets, after all others.
+  // The result of the last item, which comes after all others.
   let lastResult: Promise<Result> | undefined;
 
-  /** Counts an item. @throws PetstoreError `unavailable` where it cannot be let in */
+  /** Counts an item. @throws PetstoreError `unavailable` if it cannot be accepted */
   function admit(item: Item) {
     if (isClosed) throw closedError();
     if (state === 'hung') throw new PetstoreError('unavailable', options.hung);
@@ -112,7 +110,7 @@ export function groupCommit<Item, Result extends {}>(
 
   async function run() {
     state = 'running';
-    // What else arrives in this event-loop turn joins the batch.
+    // Other items of this event loop tick join the batch.
     await nextTurn();
     do {
       await commit(waiting.splice(0));
@@ -124,12 +122,12 @@ export function groupCommit<Item, Result extends {}>(
   }
 
   /**
-   * Waits while each turn of the event loop brings more items, because most callers add again once
-   * they have their result, and a full batch costs hardly more than half of one.
+   * Waits while each event loop tick brings more items, because most callers add again once they
+   * have their results, and a full batch costs hardly more than half of one.
    */
   async function gather() {
     let hasGrown = true;
-    for (let turns = 0; hasGrown && turns < maxGatherTurns; turns++) {
+    for (let turns = 0; hasGrown && turns < maxGatherTicks; turns++) {
       const before = waiting.length;
       await nextTurn();
       hasGrown = waiting.length > before;
@@ -142,7 +140,7 @@ export function groupCommit<Item, Result extends {}>(
       const results = await options.commit(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) {
         const result = results[index];
-        if (result === undefined) throw new TypeError('commit must answer one result an item');
+        if (result === undefined) throw new TypeError('commit must return one result per item');
         resolve(result);
       }
     } catch (error) {
@@ -153,7 +151,7 @@ export function groupCommit<Item, Result extends {}>(
     }
   }
 
-  /** Refuses everyone, while the commit goes on. */
+  /** Rejects all callers while the commit goes on. */
   function giveUp(batch: readonly Caller[]) {
     state = 'hung';
     const error = new PetstoreError('unavailable', options.hung);
@@ -178,9 +176,7 @@ export function groupCommit<Item, Result extends {}>(
   };
 }
 
-/**
- * Who is called back after each commit of a storage; `tell` never throws, for the records are kept.
- */
+/** The watchers of commits. `tell` never throws, because the records are stored already. */
 export function commitWatchers(log: Log = () => undefined) {
   const watchers: ((commit: Commit) => void)[] = [];
   return {
@@ -195,12 +191,12 @@ export function commitWatchers(log: Log = () => undefined) {
   };
 }
 
-/** A new one each time: its stack shows who uses a closed storage. */
+/** Returns a new error, because its stack shows the caller that uses a closed storage. */
 export function closedError(): PetstoreError {
   return new PetstoreError('unavailable', 'The storage is closed.');
 }
 
-/** Waits until a disk or a database is closed, but for no more than a second, as it may hang. */
+/** Waits until a disk or a database is closed, for at most a second because it may hang. */
 export async function untilClosed(closing: Promise<void>): Promise<void> {
   await Promise.race([closing, wait(1000, undefined, { ref: false })]);
 }

@@ -1,57 +1,57 @@
-/** Which idempotency keys were used for which animals (C57), for storages that keep keys. */
+/** Idempotency keys and the pets that they were used for (C57). */
 import { inFlight, PetstoreError } from '../errors.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
 
-/** How long a use is kept. */
+/** The lifetime of a use in milliseconds. */
 export const keptMs = 86_400_000;
 
-// Made once, as is `inFlight`, for a client may repeat as fast as it can: a stack trace costs more
-// than all the rest of a repeat.
+// Made once, because a stack trace would cost more than the rest of a repeated request.
 
-/** What a key is answered by that was used with another body. */
+/** The error for a key that was used with another body. */
 export const mismatch = new PetstoreError(
   'idempotency_mismatch',
   'This idempotency key was used with another body.',
 );
 
-/** A use that a storage knows of. */
+/** A known use of a key. */
 export interface KnownUse extends IdempotencyKeyUse {
-  /** Its animal; undefined while it is under way. */
+  /** The pet; undefined while the use is in flight. */
   added: StoredText | undefined;
-  /** The one kept after it. */
+  /** The next use in the order of their times. */
   next: KnownUse | undefined;
 }
 
 /**
- * True if a use at one time has expired at another. One from the future has not: a clock that was
- * set back must not add a pet twice (C73).
+ * True if a use has expired. A use in the future has not, so that a clock that was set back adds no
+ * pet twice (C73).
  */
 export function hasExpired(at: number, now: number): boolean {
   return now - at >= keptMs;
 }
 
-/** The keys of one storage; each takes some 350 bytes. */
+/** The idempotency keys of one storage; each takes about 350 bytes. */
 export class IdempotencyKeys {
   readonly #uses = new Map<string, KnownUse>();
 
-  // The uses that are kept, in their order, linked by `next`: a Map is slow to tell its first entry
-  // once many were deleted.
+  // A linked list of the kept uses, because finding the first key of a Map is slow after many
+  // deletions.
   #oldest: KnownUse | undefined;
   #newest: KnownUse | undefined;
   #lastAt: number | undefined;
 
-  /** How many keys are known. */
+  /** The number of known keys. */
   get size(): number {
     return this.#uses.size;
   }
 
-  /** The time of the use that was kept last. */
+  /** The time of the latest kept use. */
   get lastAt(): number | undefined {
     return this.#lastAt;
   }
 
   /**
-   * The first use of a key; or this one where the key is new, under way until `keep` or `drop`.
+   * Returns the first use of a key. For a new key, that is this use, in flight until `keep` or
+   * `drop`.
    * @throws PetstoreError `idempotency_in_flight` or `idempotency_mismatch`
    */
   begin(keyUse: IdempotencyKeyUse): KnownUse {
@@ -64,7 +64,7 @@ export class IdempotencyKeys {
     return known;
   }
 
-  /** Ends a use by its pet, which all further uses of the key get. Returns the pet. */
+  /** Ends a use with its pet, which further uses of the key get. Returns the pet. */
   keep(use: KnownUse, added: StoredText): StoredText {
     use.added = added;
     this.#lastAt = use.at;
@@ -78,14 +78,14 @@ export class IdempotencyKeys {
     this.#newest = use;
   }
 
-  /** Ends a use without an animal: the key is new again. */
+  /** Ends a use without a pet, so that the key is new again. */
   drop(use: KnownUse): void {
     this.#uses.delete(use.key);
   }
 
   /**
-   * Keeps a use that was read from a file. What has expired is told by later uses, for the clock of
-   * this machine may be wrong.
+   * Keeps a use that was read from a file. Later uses decide if it has expired, because the clock
+   * of this machine may be wrong.
    */
   restore(keyUse: IdempotencyKeyUse, added: StoredText): void {
     this.#forgetExpired(keyUse.at);
@@ -99,8 +99,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Forgets at most two uses that have expired. This is called for each new one, so that no call
-   * takes long and expired uses never pile up.
+   * Drops at most two expired uses. Each new use calls it, so that no call takes long and expired
+   * uses do not accumulate.
    */
   #forgetExpired(now: number): void {
     for (let count = 0; count < 2; count++) {
@@ -110,11 +110,11 @@ export class IdempotencyKeys {
       this.#oldest = use.next;
       if (!this.#oldest) this.#newest = undefined;
       if (use.at > now) {
-        // A use from the future must not keep those behind it for ever.
+        // Moved to the end, because a use in the future would block the uses after it.
         use.next = undefined;
         this.#append(use);
       } else if (this.#uses.get(use.key) === use) {
-        // The key was not used anew since.
+        // The key was not used again since.
         this.#uses.delete(use.key);
       }
     }

@@ -1,7 +1,7 @@
-/** Imports: how far a source was imported (F11). */
+/** The progress of imports (F11). */
 import type { ImportSource } from '../storage.js';
 
-/** Returns how many of the first pets of a source were imported, by what is known of imports. */
+/** Returns how many pets, from the start of a source, were imported before. */
 export function importedStart(
   { digest, startDigests }: ImportSource,
   places: ReadonlyMap<string, number>,

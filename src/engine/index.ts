@@ -1,4 +1,4 @@
-/** What all storages share. */
+/** The code that all storages share. */
 export { checkDraft, checkKeyUse, checkQuery } from './arguments.js';
 export { Catalogue } from './catalogue.js';
 export {

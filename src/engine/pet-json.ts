@@ -24,15 +24,15 @@ export function jsonAfterId(draft: PetDraft): ByteString {
   return asByteString(`${members}}`);
 }
 
-/** A record without its id, which a storage assigns as it keeps the record. */
+/** A record without an id, which the storage assigns. */
 export interface PendingRecord {
-  /** The values that filters find a pet by. Absent for the record of a plugin. */
+  /** The values of a pet's filterable fields; omitted for a record of a plugin. */
   readonly indexed?: PetFilter;
   /** The part of its JSON text that follows the id. */
   readonly jsonAfterId: ByteString;
 }
 
-/** The longest JSON text of a pet or a record, in bytes: the longest line that a file may have. */
+/** The longest JSON text of a record in bytes, which is the longest line of a file. */
 export const maxTextBytes = 128 * 2 ** 20;
 
 /** Checks a draft and writes its JSON text. @throws TypeError that names each bad field */
@@ -46,11 +46,11 @@ export function pendingPet(draft: PetDraft): PendingRecord {
 
 /** Returns the JSON text of a record with its id. */
 export function withId(id: bigint, jsonAfterId: ByteString): ByteString {
-  // V8 would keep a concatenation as a tree of its parts. A joined text is one piece of memory.
+  // Joined, because V8 would keep a concatenation as a tree of its parts.
   return asByteString(['{"id":', id, jsonAfterId].join(''));
 }
 
-/** Returns the JSON text of a pet, without white space. Each character is a byte of UTF-8. */
+/** Returns the JSON text of a pet as a byte string, without white space. */
 export function petJson(id: bigint, draft: PetDraft): ByteString {
   return withId(id, jsonAfterId(draft));
 }

@@ -1,6 +1,6 @@
 /**
- * The way from a storage of JSON texts to a storage of pets, and back. A storage keeps records,
- * which wait without their id. In front of it, all arguments are checked and drafts become texts.
+ * Converts between a storage of JSON texts and a storage of pets. All arguments are checked here,
+ * in front of the storage.
  */
 import { PetstoreError } from '../errors.js';
 import { petIdType, type Pet } from '../pet.js';
@@ -25,7 +25,7 @@ export interface RecordStore extends Texts<PendingRecord, PetQuery> {
 /** A record that waits for its commit. */
 export interface KeyedRecord<KeyUse extends IdempotencyKeyUse = IdempotencyKeyUse>
   extends PendingRecord {
-  /** The use of its idempotency key. Absent if the record has no key. */
+  /** The use of its idempotency key; omitted if the record has no key. */
   readonly keyUse?: KeyUse;
 }
 
@@ -63,7 +63,7 @@ export function toPetStorage(
         for (const text of page.texts) pets.push(parsePet(text));
         if (page.next === undefined || pets.length >= query.limit) return pets;
 
-        // A page of long texts ends before its limit.
+        // A page of long texts may end before its limit.
         const limit = query.limit - pets.length;
         page = await texts.list({ ...query, limit, after: page.next });
       }
@@ -95,7 +95,7 @@ export function jsonStoreOf(storage: PetStorage): StorageTexts {
     },
     list: async (query) => {
       checkQuery(query);
-      // One pet more tells whether there is a next page.
+      // One more pet shows if there is a next page.
       const found = (await storage.list({ ...query, limit: query.limit + 1 })).map(storedJson);
       const texts = found.slice(0, query.limit).map(({ json }) => json);
       const last = found.length > query.limit ? found[query.limit - 1] : undefined;
@@ -115,7 +115,7 @@ async function refuseKey(): Promise<never> {
 function storedJson(pet: Pet): StoredText {
   const { id } = pet;
   if (!petIdType.is(id) || id < 1n)
-    throw new TypeError('the storage answered an animal whose id is no bigint from 1 to 2^63 - 1');
+    throw new TypeError('the storage returned a pet whose id is not a bigint from 1 to 2^63 - 1');
 
   // A storage in JavaScript may return null for an absent field.
   return { id, json: petJson(id, checkDraft(pet, null)) };

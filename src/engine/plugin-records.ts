@@ -6,12 +6,12 @@ import { checkQuery } from './arguments.js';
 import { maxTextBytes } from './pet-json.js';
 import type { RecordStore } from './pet-storage.js';
 
-/** The position behind an id of one digit. */
+/** The position after an id of one digit. */
 const afterIdAt = '{"id":0'.length;
 
 /**
  * Returns the part of a draft's JSON text that follows the id.
- * @throws TypeError for a text that a file could not be read with
+ * @throws TypeError if the text would damage a storage file
  */
 function jsonAfterIdOf<Draft>({ json }: RecordKind<Draft>, given: Draft): ByteString {
   const jsonAfter = (id: bigint): ByteString => {
@@ -36,7 +36,10 @@ function jsonAfterIdOf<Draft>({ json }: RecordKind<Draft>, given: Draft): ByteSt
   return jsonAfterId;
 }
 
-/** Whether a name can follow a file's own; other programs call their lock of a file `FILE.lock`. */
+/**
+ * True if a name is safe as a file extension. `lock` is excluded, because other programs use
+ * `FILE.lock`.
+ */
 export function isRecordName(name: string): boolean {
   return /^[a-z]{1,40}$/.test(name) && name !== 'lock';
 }
@@ -51,7 +54,9 @@ export class RecordNames {
    */
   take(name: string): void {
     if (!isRecordName(name))
-      throw new TypeError('records need a name of 1 to 40 small letters, other than lock');
+      throw new TypeError(
+        'the name of records must have 1 to 40 lowercase letters and not be lock',
+      );
     if (this.#taken.has(name))
       throw new PetstoreError('storage_in_use', `Records ${name} are in use already.`);
 

@@ -113,5 +113,5 @@ test('C49 responds 500 to an invalid pet of a storage, and logs the rule', async
   }
   await petstore.close();
   assert.equal(logged.length, 2);
-  assert.match(JSON.stringify(logged), /the storage answered an animal whose id is no bigint/);
+  assert.match(JSON.stringify(logged), /the storage returned a pet whose id is not a bigint/);
 });
