@@ -19,8 +19,8 @@ const ofTheTable: readonly Edit[] = [
   ],
   [
     'pet.ts',
-    "int64('Identifier of the category the animal belongs to.')",
-    "filterable(int64('Identifier of the category the animal belongs to.'))",
+    "int64('Identifier of the category the pet belongs to.')",
+    "filterable(int64('Identifier of the category the pet belongs to.'))",
   ],
   ['pet.ts', "'sold'] as const", "'sold', 'adopted'] as const"],
 ];

@@ -69,7 +69,7 @@ function fileReply(type: string, path: string): Reply {
 }
 
 /**
- * Returns the page at `/`, with a column for each field after the id, and an option for each status.
+ * Returns the page at `/`, with a column for each field after the id and an option for each status.
  * The columns of texts have the class `text`, because texts may be long.
  */
 function petsPage(path: string): string {
