@@ -94,8 +94,8 @@ export function emptyReply(status: number, headers: readonly string[]): Reply {
  * petstore.ts catches it and calls this function.
  *
  * Two frequent rejections are replies that are made once and returned instead, because throwing
- * would cost 18 % of a 401 and 11 % of a 404 (`make bench PARTS=before`): the 401 of auth.ts and the
- * 404 of operations.ts for an unknown id.
+ * would cost 18 % of a 401 and 11 % of a 404 (`make bench PARTS=before`): the 401 of auth.ts and
+ * the 404 of operations.ts for an unknown id.
  * @throws TypeError if the error is of a plugin's own class and makes no valid reply
  */
 export function replyTo(error: PetstoreError): Reply {
