@@ -1,6 +1,7 @@
 /** Tests of the one object per request for all hooks, and of replies made of plain values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import '../support/built.js';
 import { createPetstore, json, type Plugin, type PluginRequest } from '../../dist/index.js';
 
 const headers = { Authorization: 'Bearer secret' };

@@ -208,11 +208,13 @@ test('reports a server that is not PostgreSQL, with TLS and without', async (t) 
   const respond = (socket: Socket) =>
     socket.on('error', () => undefined).once('data', () => socket.write(unknownRequest));
   const plain = await serving(t, respond);
+  // Made before the connections, because a busy machine needs more time for it than a client has.
+  const certificate = newCertificate();
   const secure = await serving(t, (socket) =>
     socket.once('data', () => {
       // The first message asks for TLS; S accepts it.
       socket.write('S');
-      respond(new TLSSocket(socket, { isServer: true, ...newCertificate() }));
+      respond(new TLSSocket(socket, { isServer: true, ...certificate }));
     }),
   );
   for (const url of [`${plain}?sslmode=disable`, `${secure}?sslmode=no-verify`])
