@@ -556,7 +556,7 @@ export const adding: Chapter = {
     },
     {
       number: 'C53',
-      sentence: 'a client that disconnects in the middle of a body stores nothing',
+      sentence: 'nothing is stored if a client disconnects in the middle of a body',
       cost: 'a lost connection stores half a pet, and the retry stores another',
       full: async (server) => {
         const first = await server.add();
@@ -581,7 +581,7 @@ export const adding: Chapter = {
       full: async (server) => {
         const key = `Idempotency-Key: ${randomUUID()}`;
         const first = await server.post(server.json(), [key]);
-        if (first.status === 400) throw new Untried('its storage has no idempotency keys');
+        if (first.status === 400) throw new Untried('the server supports no idempotency keys');
         expectSuccess(first);
 
         const again = await server.post(server.json(), [key]);

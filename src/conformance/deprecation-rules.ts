@@ -70,7 +70,7 @@ export const deprecation: Chapter = {
       cost: 'clients go on using an operation that nobody maintains',
       full: async (server) => {
         if (!(await server.isGetPetGone()))
-          throw new Untried('its clock is before the sunset of GET /pets/{petId}');
+          throw new Untried('the clock of the server is before the sunset of GET /pets/{petId}');
 
         const { id, response: added } = await server.add();
         expect(added, !added.headers.has('location'), '201 without Location');

@@ -305,7 +305,7 @@ export function membersOf(response: RawResponse): ReceivedPet['members'] {
  * @throws Untried for a negative id, which `after` does not allow
  */
 export function queryAfter(id: bigint): string {
-  if (id < 0n) throw new Untried('its ids are negative, which `after` does not allow');
+  if (id < 0n) throw new Untried('the server uses negative ids, which `after` does not allow');
   return `after=${id}`;
 }
 

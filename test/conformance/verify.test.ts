@@ -15,7 +15,7 @@ test('verify prints a line for each rule and exits with 0 if a server keeps all 
   assert.deepEqual([code, stderr], [0, '']);
   for (const line of [
     /^ {2}✔ C10 an id that is not a canonical int64 is 404$/m,
-    /^ {2}- C35 .* \(its clock is before the sunset of .*\)$/m,
+    /^ {2}- C35 .* \(the clock of the server is before the sunset of .*\)$/m,
     /^ {2}9 of 9 hold +Listing$/m,
     /\n {2}(\d+) of (\d+) hold, 1 not tried +all\n$/,
   ])
