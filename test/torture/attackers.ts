@@ -1,7 +1,4 @@
-/**
- * Sockets that are slow, silent or gone, and when C44 has the server let go of each. Knows no
- * server's inside.
- */
+/** Sockets that are slow, silent or closed, and the time at which C44 closes each. Black box. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { assertError, type Client } from '../support/client.js';
@@ -10,33 +7,33 @@ import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
 import { reasonOf } from '../../dist/index.js';
 
-/** Times of C44. */
+/** The times of C44, in milliseconds. */
 const headMs = 10_000;
 const requestMs = 30_000;
 const unreadMs = 60_000;
 const idleMs = 72_000;
-/** Late enough to tell a time that is far too short, early enough for a machine that is busy. */
+/** A lower bound: rejects a time that is far too short, and passes on a busy machine. */
 const justInTimeMs = unreadMs - 5_000;
 
-/** A kind of socket. */
 export interface Kind {
   readonly name: string;
-  /** How many of them there are among those of the other kinds. */
+  /** The share of this kind among all sockets. */
   readonly part: number;
   /**
-   * How many there may be at all: more pages of 6 MB that nobody reads would fill the 64 MiB of
-   * C55, and end sooner.
+   * The greatest number of these sockets. More unread pages of 6 MB would fill the 64 MiB of C55,
+   * and end sooner.
    */
   readonly most?: number;
-  /** When C44 has it gone, and no sooner, in milliseconds. */
+  /** The earliest time at which C44 closes the socket, in milliseconds. */
   readonly goneMs: number;
-  /** By how much later it may go. */
+  /** The milliseconds by which it may be closed later. */
   readonly laterMs?: number;
   /**
-   * What it does once connected; resolves when it did all that it ever will, which may be never.
+   * Sends or reads after the connection is open. Resolves when the socket does nothing more, which
+   * may be never.
    */
   readonly act: (client: Client) => unknown;
-  /** What it is told before the end. */
+  /** The response before the end, if any. */
   readonly told?: readonly [status: number, code: string];
 }
 
@@ -45,9 +42,7 @@ const largePage = bytesOf('GET', '/v1/pets?limit=100');
 const smallPage = bytesOf('GET', '/v1/pets?limit=1');
 const late = { told: [408, 'request_timeout'] } as const;
 
-/**
- * All kinds. One page of the server that they meet must be more than the buffers of a socket hold.
- */
+/** All kinds of sockets. A page of the server must be larger than the buffers of a socket. */
 export const allKinds: readonly Kind[] = [
   { name: 'silent', part: 20, goneMs: headMs, laterMs: 1_000, act: () => undefined },
   {
@@ -90,7 +85,8 @@ export const allKinds: readonly Kind[] = [
     },
   },
   {
-    // What stops can't see how early it was dropped, as the kernel still hands over what it holds.
+    // A reader that stops does not see when it is dropped, because the kernel still hands over its
+    // buffer.
     name: 'readers that stop (seen once they read again)',
     part: 2,
     most: 6,
@@ -98,7 +94,7 @@ export const allKinds: readonly Kind[] = [
     act: (client) => pauseFor(client, unreadMs + 1_000),
   },
   {
-    // One that reads while there is time gets all of its answer, and the next.
+    // A reader that goes on in time gets the whole response, and the next.
     name: 'readers that go on',
     part: 1,
     most: 3,
@@ -118,12 +114,12 @@ export const allKinds: readonly Kind[] = [
   },
 ];
 
-/** A byte now and then, for as long as anyone listens. */
+/** Sends a byte now and then until the connection ends. */
 async function trickle(client: Client, start: string): Promise<void> {
   for (client.send(start); !client.hasEnded; client.send('x')) await wait(700);
 }
 
-/** Asks for more than the kernel takes in, and reads none of it for a time. */
+/** Requests more than the kernel buffers, and reads nothing for `ms`. */
 async function pauseFor(client: Client, ms: number): Promise<void> {
   client.pause();
   client.send(largePage);
@@ -131,13 +127,13 @@ async function pauseFor(client: Client, ms: number): Promise<void> {
   client.resume();
 }
 
-/** Lets one at a server; answers after how many milliseconds the server let go of it. */
+/** Opens a socket of a kind; returns the milliseconds until the server closed it. */
 export async function attack(
   share: Share,
   port: number,
   { name, goneMs, act, told }: Kind,
 ): Promise<number> {
-  // Not all in one moment.
+  // Spreads the sockets over a second.
   await wait(share.random.below(1_000));
   const client = await connectTo(share, { port });
   const since = performance.now();

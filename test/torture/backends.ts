@@ -1,6 +1,6 @@
 /**
- * The storages that stories are played on, behind one face: opened, ended, killed, cut off, and let
- * fail. That of a file is held to the states of F5 and F6 by what its disk did.
+ * The storages on which the stories of R12 are played, behind one interface. The file storage is
+ * checked against the states of F5 and F6 by the calls of its disk.
  */
 import assert from 'node:assert/strict';
 import { fileStorage } from '../../dist/file/index.js';
@@ -14,28 +14,28 @@ import { PetstoreError, type PetStorage } from '../../dist/index.js';
 
 export const filePath = '/data/deep/pets.jsonl';
 
-/** A call of the disk and what happened to it. */
+/** A call of the disk with its fault. */
 interface Call {
   readonly name: CallName;
   readonly fault: DiskFault;
 }
 
-/** A storage and the machine that it lives on. */
+/** A storage and its machine. */
 export interface Backend {
   readonly name: string;
   readonly storage: PetStorage;
-  /** Closes and opens again. */
+  /** Closes the storage and opens it again. */
   restart(): Promise<void>;
-  /** An add has just been acknowledged or refused: holds whether that may be, and what it leads to. */
+  /** Checks, after an insert, whether that result is allowed and what follows from it. */
   holdAdd(isAdded: boolean): Promise<void>;
   /**
-   * Ends the process before its call `calls` from now, and resolves then; what waits for it waits
-   * forever.
+   * Ends the process before the call `calls` from now, and resolves then. Promises in flight stay
+   * pending.
    */
   killAfter(calls: number): Promise<void>;
-  /** Opens what a kill left, or a power cut. */
+  /** Opens the storage after a kill or a power cut. */
   revive(powerCut: boolean): Promise<void>;
-  /** Lets the call `calls` from now fail. */
+  /** Makes the call `calls` from now fail. */
   failAfter(calls: number, errno: string): void;
 }
 
@@ -65,20 +65,20 @@ export class MemoryBackend implements Backend {
 
 export class FileBackend implements Backend {
   readonly name = 'file';
-  /** What happens to a call, counted from 1 in each process. */
+  /** Returns the fault of a call, counted from 1 in each process. */
   fault: (call: CallName, number: number) => DiskFault;
   readonly #random: Random;
   #machine: Machine;
   #process;
   #storage: PetStorage | undefined;
-  /** What became of it by the calls that failed. */
+  /** The state that the failed calls have led to. */
   #state: 'sound' | 'full' | 'broken' = 'sound';
   /** The calls of this step, and the file before them. */
   #calls: Call[] = [];
   #file: Buffer | undefined;
   /**
-   * Whether memory holds what the disk never took, because a sync failed and was not undone: while
-   * opening nothing is, as what stands there may have been acknowledged.
+   * True if the cache has bytes that the disk never got, because a sync failed and was not undone.
+   * False while opening, because the bytes there may have been acknowledged.
    */
   #isStale = false;
   #killAt = Infinity;
@@ -96,13 +96,14 @@ export class FileBackend implements Backend {
     return this.#storage ?? assert.fail('not open');
   }
 
-  /** How many calls this process has made. */
+  /** The number of calls that this process has made. */
   get calls(): number {
     return this.#process.calls;
   }
 
   /**
-   * Whether it opens; it may refuse only for a call that failed, and then lets go of everything.
+   * Opens the storage. Returns false if it refuses, which it may only after a failed call, and then
+   * it must close everything.
    */
   async open(): Promise<boolean> {
     const left = this.#failAt - this.#process.calls;
@@ -129,7 +130,7 @@ export class FileBackend implements Backend {
     return true;
   }
 
-  /** Lets go of everything; only a close that fails may be told of. */
+  /** Closes everything. May reject only if a close failed. */
   async close(): Promise<void> {
     this.#calls = [];
     const outcome = await inTime(
@@ -177,7 +178,7 @@ export class FileBackend implements Backend {
 
   async revive(powerCut: boolean): Promise<void> {
     this.#process.kill();
-    // A kill between a failed sync and its undoing is three faults at once: there the disk is
+    // A kill between a failed sync and its undo would be three faults at once, so that the disk is
     // mounted anew.
     if (powerCut || this.#isStale) this.#machine = this.#machine.cutPower(this.#random);
     await this.#openAtLast();
@@ -189,8 +190,8 @@ export class FileBackend implements Backend {
   }
 
   /**
-   * What a kill now leaves, and some power cuts; a file system that neither syncs nor undoes serves
-   * again only once it is mounted anew, without its memory.
+   * Returns what a kill leaves now, and what some power cuts leave. A file system that neither
+   * syncs nor undoes has to be mounted anew, without its cache.
    */
   remains(): readonly Machine[] {
     this.#process.kill();
@@ -198,7 +199,7 @@ export class FileBackend implements Backend {
     return this.#isStale ? cuts : [this.#machine.clone(), ...cuts];
   }
 
-  /** Where a start refuses, the operator mounts the disk anew and starts again. */
+  /** If a start refuses, mounts the disk anew and starts again. */
   async #openAtLast(): Promise<void> {
     while (!(await this.open())) this.#machine = this.#machine.cutPower(this.#random);
   }
@@ -216,14 +217,17 @@ export class FileBackend implements Backend {
     return fault;
   }
 
-  /** A write that takes nothing is a failure too. */
+  /** Returns the failed calls. A write of no bytes is a failure too. */
   #failed(): readonly Call[] {
     return this.#calls.filter(
       ({ name, fault }) => typeof fault === 'string' || (name === 'write' && fault === 0),
     );
   }
 
-  /** Readiness tells the state; it may look at the file, and what it cannot see it does not trust. */
+  /**
+   * Checks that readiness shows the state. It may stat the file, and a failed stat makes it
+   * unready.
+   */
   async #holdReady(): Promise<void> {
     this.#calls = [];
     const isReady = await Promise.resolve(this.storage.ready?.()).then(

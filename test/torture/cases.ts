@@ -1,8 +1,5 @@
-/**
- * Bad inputs by the thousand, as bytes: good requests with each byte damaged, and every mix of
- * parts that are odd.
- */
-// biome-ignore-all format: lists by the dozen, a line for each would hide what is made of them.
+/** Thousands of bad inputs as bytes: good requests with each byte damaged, and mixes of odd parts. */
+// biome-ignore-all format: long lists, whose items would take a line each.
 import { halfRequests, malformedRequests, oddRequests } from '../../dist/conformance/malformed-requests.js';
 import { bytesOf, key, type Words } from '../support/fixture.js';
 import type { Random } from './random.js';
@@ -13,7 +10,7 @@ const chunked = `${bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: c
 const goodRequests = [bytesOf('POST', '/v1/pets?limit=5', { headers: [json], body: animal }), bytesOf('GET', '/v1/pets?limit=3&status=sold&after=1'), chunked];
 const replacements = ['\0', '\n', '\r', ' ', ':', 'x', '\x80', '0'];
 
-/** All of them, in an order by chance, so that a short run meets some of each. */
+/** Returns all bad inputs in random order, so that a short run tries some of each kind. */
 export function badInputs(random: Random): readonly string[] {
   const known = { basePath: '/v1', key };
   const { http, full } = malformedRequests(known);
@@ -40,7 +37,7 @@ function* damaged(): Generator<string> {
   }
 }
 
-/** Hosts, lengths, codings, bodies and versions, each with each. */
+/** Combines hosts, lengths, codings, bodies and versions. */
 function* framings(): Generator<string> {
   const size = animal.length;
   const hex = size.toString(16);
@@ -53,8 +50,7 @@ function* framings(): Generator<string> {
       for (const length of lengths) {
         for (const coding of codings) {
           const lines = [`POST /v1/pets HTTP/${version}`, host, length, coding, `Authorization: Bearer ${key}`].filter((line) => line !== '');
-          // A body that no length announces would be the next request, which the first two say
-          // enough of.
+          // A body without a length would be the next request, which the first two versions cover.
           const isChunked = coding !== '' && length === '';
           for (const body of isChunked ? bodies : bodies.slice(0, 1)) yield `${lines.join('\r\n')}\r\n\r\n${body}`;
         }
@@ -67,9 +63,7 @@ const badUtf8 = '\x80 \xbf \xc0\x80 \xc1\xbf \xc3 \xc3\x28 \xe0\x80\x80 \xe0\x9f
 const goodUtf8 = '\xc3\xa9 \xe7\x8c\xab \xf0\x9f\x90\x88 \xef\xbf\xbf \xf4\x8f\xbf\xbf \x7f'.split(' ');
 const atoms = ['', ' ', `1${'0'.repeat(400)}e-400`, `${'['.repeat(63)}${']'.repeat(63)}`, `${'['.repeat(64)}${']'.repeat(64)}`, ...'null true false nul 0 -0 1 01 1. .5 +1 - 1.0 1.5 1e2 1E+2 10e-1 1e-1 1e400 -1e400 1e 9223372036854775807 9223372036854775808 -9223372036854775808 -9223372036854775809 9007199254740993 92233720368547758.07e2 100000000000000000000e-2 0e999999999 NaN Infinity 0x1 "" "a" "\\u0041" "\\x" "\\u12" "\n" "\t" "\\ud83d\\udc08" "\\ud83d" "\\udc08" \'a\' "a "sold" "pending" "SOLD" [] [1] [1,] [,1] [ ] {} {"a":1} {"a":1,} {"a":1,"a":2} {"a":1,"\\u0061":2} {a:1} {"a"} {"a":} { } // /**/1 {"__proto__":1,"__proto__":1}'.split(' ')];
 
-/**
- * Texts of a body: what JSON is made of in every place, and random damage to a text that is right.
- */
+/** Returns texts of bodies: JSON values in every place, and random damage to a valid text. */
 function texts(random: Random): readonly string[] {
   const all = [...atoms, '\xef\xbb\xbf{}', `\xef\xbb\xbf${animal}`, `\xef\xbb\xbf\xef\xbb\xbf${animal}`, `\xff\xfe${animal}`, ` \t\r\n${animal} \n`, `\x0b${animal}`, `\xa0${animal}`, `${animal}${animal}`, ' '.repeat(65_536 - animal.length) + animal, ' '.repeat(65_537 - animal.length) + animal];
   for (const atom of atoms) {
@@ -91,9 +85,9 @@ function texts(random: Random): readonly string[] {
   return all;
 }
 
-/** Methods, paths, queries, headers and keys. */
+/** Yields methods, paths, queries, headers and keys. */
 function* variants(): Generator<string> {
-  // A body over the limit that nothing announces, at once and in pieces, and one at the limit.
+  // A chunked body over the limit, at once and in pieces, and a body at the limit.
   for (const size of [65_536, 65_537, 70_000]) {
     const body = ' '.repeat(size - animal.length) + animal;
     for (const piece of [size, 1_000]) {

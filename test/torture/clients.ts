@@ -1,10 +1,12 @@
-/** Clients that keep what they were answered byte for byte, over connections that they keep. */
+/** HTTP clients that keep responses byte for byte and reuse their connections. */
 import assert from 'node:assert/strict';
 import { Caller } from '../support/client.js';
 import { bytesOf, type Words } from '../support/fixture.js';
 import type { SentDraft } from './random.js';
 
-/** An answer, its body as text, and when its request began to be sent by {@link monotonicS}. */
+/**
+ * A response, its body as text, and the time at which its request was sent by {@link monotonicS}.
+ */
 export interface TimedAnswer {
   readonly status: number;
   readonly body: string;
@@ -12,26 +14,26 @@ export interface TimedAnswer {
   readonly sentAtS: number;
 }
 
-/** The kernel's monotonic clock in seconds, which other processes read too. */
+/** Returns the kernel's monotonic clock in seconds, which all processes share. */
 export function monotonicS(): number {
   return Number(process.hrtime.bigint()) / 1e9;
 }
 
-/** The bytes that add an animal. */
+/** Returns the bytes of a request that adds a pet. */
 export function addBytes(draft: SentDraft, words: Words = {}): string {
   const body = Buffer.from(JSON.stringify(draft)).toString('latin1');
   return bytesOf('POST', '/v1/pets', { ...words, body });
 }
 
-/** A body as it came over the wire, as text. */
+/** Returns a body from the wire as text. */
 export function utf8Of(byteString: string): string {
   return Buffer.from(byteString, 'latin1').toString();
 }
 
-/** Long enough for a disk that stands still: rows have their own limits. */
+/** Long enough for a disk that hangs, because rows have limits of their own. */
 const patienceMs = 600_000;
 
-/** As many clients of one port as there are requests under way. One that breaks rejects. */
+/** Clients of one port, as many as there are requests in flight. Rejects if a connection breaks. */
 export class Clients {
   readonly #port: number;
   readonly #idle: Caller[] = [];
@@ -40,14 +42,14 @@ export class Clients {
     this.#port = port;
   }
 
-  /** What a GET is answered, which must be a 200. */
+  /** Returns the response to a GET, which must be 200. */
   async get(path: string): Promise<TimedAnswer> {
     const answer = await this.#ask(bytesOf('GET', path));
     assert.equal(answer.status, 200, `GET ${path} is answered ${answer.status}`);
     return answer;
   }
 
-  /** Whether it is ready: the answer, which may be a 200 or a 503. */
+  /** Returns the response of `/readyz`, which may be 200 or 503. */
   readiness(): Promise<TimedAnswer> {
     return this.#ask(bytesOf('GET', '/readyz'));
   }
@@ -56,7 +58,6 @@ export class Clients {
     return this.#ask(addBytes(draft));
   }
 
-  /** Closes the connections. */
   close(): void {
     for (const caller of this.#idle.splice(0)) caller.end();
   }

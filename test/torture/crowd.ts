@@ -1,6 +1,6 @@
 /**
- * Many clients that ask for one thing at a time, at a rate of their own. They read no more of an
- * answer than its status and its length, so that they are quicker than the server.
+ * Many clients with one request in flight each, at a rate of their own. They read only the status
+ * and the length of a response, so that they are faster than the server.
  */
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
@@ -9,22 +9,21 @@ import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
 import { atOnce, type Share } from './row.js';
 
-/** One client. */
 interface Member {
   readonly socket: Socket;
-  /** When it sent what is not answered yet. */
+  /** The time at which the request in flight was sent. */
   sentAt?: number | undefined;
   received: string;
 }
 
-/** Their connections, and what became of their requests. */
+/** The clients' connections, and the results of their requests. */
 export class Crowd {
-  /** Milliseconds from sending to the answer, by status. */
+  /** The milliseconds from a request to its response, by status. */
   readonly waits = new Map<number, number[]>();
-  /** Requests that were sent, and that found everyone waiting. */
+  /** The requests that were sent, and those for which no client was free. */
   sent = 0;
   unsent = 0;
-  /** Connections that ended. */
+  /** The connections that ended. */
   lost = 0;
   readonly #members: Member[] = [];
   readonly #requests: readonly string[];
@@ -35,7 +34,7 @@ export class Crowd {
     this.#requests = requests;
   }
 
-  /** Opens so many connections, whose requests are these in turn. */
+  /** Opens connections, which send these requests one after the other. */
   static async open(
     share: Share,
     port: number,
@@ -44,8 +43,8 @@ export class Crowd {
   ): Promise<Crowd> {
     const crowd = new Crowd(requests);
     atEnd(share, () => crowd.close());
-    // Not all at once: a full queue of connections would make some of them wait for seconds,
-    // whatever the server does.
+    // In groups, because a full accept queue would delay some of them for seconds, whatever the
+    // server does.
     while (crowd.#members.length < connections) {
       const some = Math.min(200, connections - crowd.#members.length);
       await atOnce(some, () => crowd.#open(port));
@@ -53,7 +52,7 @@ export class Crowd {
     return crowd;
   }
 
-  /** Each asks again once it is answered; answers how many answers a second came. */
+  /** Sends the next request after each response; returns the responses a second. */
   async follow(ms: number): Promise<number> {
     let answers = 0;
     this.#onAnswer = (member) => {
@@ -68,7 +67,7 @@ export class Crowd {
     return rate;
   }
 
-  /** They ask so many times a second, whatever comes back; who still waits is passed over. */
+  /** Sends `perSecond` requests a second, whatever the responses; skips clients that still wait. */
   async push(perSecond: number, ms: number): Promise<void> {
     const startedAt = performance.now();
     for (let asked = 0, now = 0; now < ms; await wait(2)) {

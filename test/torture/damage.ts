@@ -1,6 +1,6 @@
 /**
- * R5: whatever happens to the bytes of a file, a start serves them exactly, refuses them, or sets a
- * torn tail aside; never an animal without its record.
+ * R5: on a damaged file, a start serves the pets exactly, refuses, or cuts a torn tail off. It
+ * never serves a pet without its idempotency record.
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
@@ -29,7 +29,7 @@ export const damagedFiles: TortureRow = {
       (id) => ['Rex', 'Tüm', '猫 "quoted"', '{"commit":{'][id % 4] ?? '',
       (id) => id % 5 === 0,
     );
-    // Its last batch is long enough for a block of the disk to be missing in it.
+    // The last batch is long enough to lack a block of the disk.
     const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
     const tallies = [
@@ -43,7 +43,7 @@ export const damagedFiles: TortureRow = {
   },
 };
 
-/** A file of exactly 4 KiB. */
+/** Returns a file of exactly 4 KiB. */
 function pageOf4096(): Made {
   const paddedBy = (bytes: number): Made =>
     made(
@@ -55,9 +55,9 @@ function pageOf4096(): Made {
 }
 
 /**
- * Starts from each damaged file, and again from what the first start left. Answers how many were
- * served exactly, how many refused, and how many taken by their bytes for a write that a crash cut
- * short: there animals that were intact behind the damage are set aside (F2).
+ * Starts on each damaged file, and again on what the first start left. Returns the counts of files
+ * that were served exactly, refused, or taken for a torn write. In these, intact pets after the
+ * damage are moved to the torn tail (F2).
  */
 async function tallyOf(name: string, intact: Made, damages: Iterable<Damage>): Promise<string> {
   const tally = { exact: 0, refused: 0, torn: 0 };
@@ -66,7 +66,7 @@ async function tallyOf(name: string, intact: Made, damages: Iterable<Damage>): P
   return `${name} ${whole(exact + refused + torn)} (${whole(exact)} exact, ${whole(refused)} refused, ${whole(torn)} torn)`;
 }
 
-/** Starts from what was done to a whole file; what comes of it must be right. */
+/** Starts on a damaged file and checks the result. */
 export async function startFrom(
   what: string,
   intact: Made,
@@ -102,7 +102,7 @@ export async function startFrom(
   return 'torn';
 }
 
-/** Whether what the start cut off stands in the copy beside the file, byte for byte. */
+/** True if the copy beside the file has exactly the bytes that the start cut off. */
 function isSetAside(machine: Machine, before: Buffer): boolean {
   const after = machine.file(path) ?? Buffer.alloc(0);
   const copies = machine.paths
@@ -112,7 +112,7 @@ function isSetAside(machine: Machine, before: Buffer): boolean {
   return copies.length <= 1 && Buffer.concat([after.subarray(0, kept), ...copies]).equals(before);
 }
 
-/** How many animals stand in front of the first changed byte. */
+/** Returns the number of pets before the first changed byte. */
 function wholeBefore(intact: Made, bytes: Buffer): number {
   let at = 0;
   while (at < bytes.length && bytes[at] === intact.bytes[at]) at++;
@@ -121,9 +121,9 @@ function wholeBefore(intact: Made, bytes: Buffer): number {
 }
 
 /**
- * Whether a file is by the letter of F2 what a crash in the last batch may leave: all before that
- * batch unchanged, and in it no commit line, or its own at the very end with a missing block of the
- * disk, which reads as zeros, before it.
+ * True if a crash in the last batch may leave this file by F2. All bytes before that batch are
+ * unchanged. The batch lacks its commit record, or the record is at the very end and a block before
+ * it reads as zeros.
  */
 function isUnfinished({ bytes: intact, lastFrom }: Made, bytes: Buffer): boolean {
   if (!isPrefix(intact.subarray(0, lastFrom), bytes)) return false;

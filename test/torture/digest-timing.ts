@@ -1,7 +1,4 @@
-/**
- * Whether the time of a comparison tells how much of a digest is right. Knows no place where a key
- * may be found.
- */
+/** Measures whether the time of a comparison shows how much of a digest is right. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { digestOfKey, KeyRing, type KeyEntry } from '../../dist/index.js';
@@ -10,27 +7,20 @@ import { whole } from '../bench/report.js';
 import { Skip, type Share } from './row.js';
 
 const fullRounds = 20_000;
-/** From the first on; of the other digest none is right. */
+/** The number of equal bytes from the first on; the other digest has none. */
 const equalBytes = 31;
 /**
- * So many entries alike in a ring make a trend so many times as long, while the token is hashed
- * once.
+ * The number of equal entries in a ring. They multiply the trend, while the token is hashed once.
  */
 const entries = 32;
 const verifiesEach = 15;
-/** What interrupts us only ever adds time, so that the least of some is the truest. */
+/** Interruptions only add time, so that the least of several passes is the truest. */
 const passes = 3;
-/** The median lies within its range by so many standard deviations. */
+/** The half width of the median's range, in standard deviations. */
 const sureness = 6;
-/**
- * A trend is what is more than such a part of the control's: a third of what one byte in its loop
- * takes.
- */
+/** The ring has no trend below this part of the control's: a third of one byte in its loop. */
 const part = 1 / 100;
-/**
- * The control, and a ring that is sound, show what they are in a second or two; on a busy machine
- * in some more.
- */
+/** The control and a sound ring show in a second or two, and later on a busy machine. */
 const patienceMs = 60_000;
 
 type Verify = (token: string) => string | undefined;
@@ -41,7 +31,7 @@ const ringOf: VerifyWith = (keys) => {
   return (token) => ring.verify(token);
 };
 
-/** As the ring's own, but for the comparison. */
+/** A comparison like the ring's that stops at the first byte that differs. */
 const earlyExit: VerifyWith = (keys) => (token) => {
   const digest = digestOfKey(token);
   let found: string | undefined;
@@ -54,9 +44,9 @@ const earlyExit: VerifyWith = (keys) => (token) => {
 };
 
 /**
- * Compares tokens with digests that begin as theirs do, in rings of the server's and, in the same
- * rounds, by a loop that ends at the first byte that differs. What is measured counts only where
- * that loop is caught; then the ring's trend must surely be less than a small part of the loop's.
+ * Compares tokens with digests that begin like theirs: in rings of the server, and in the same
+ * rounds by a loop that stops at the first byte that differs. A measurement counts only if it
+ * detects that loop. Then the ring's trend must be less than a small part of the loop's.
  */
 export async function timeDigests(share: Share): Promise<string> {
   const [ring, control]: [number[], number[]] = [[], []];
@@ -80,8 +70,8 @@ export async function timeDigests(share: Share): Promise<string> {
 }
 
 /**
- * By how many nanoseconds a comparison takes longer with {@link equalBytes} than with none. Keys,
- * token and order are of this round alone, so that no place in memory can look like a trend.
+ * Returns the nanoseconds by which a comparison with {@link equalBytes} takes longer than with
+ * none. Each round has other keys, so that no place in memory looks like a trend.
  */
 function trendNs({ random }: Share, verifyWith: VerifyWith): number {
   const token = `psk_${randomBytes(32).toString('base64url')}`;
@@ -98,10 +88,7 @@ function trendNs({ random }: Share, verifyWith: VerifyWith): number {
   return cases.reduce((sum, { equal, ns }) => (equal === 0 ? sum - ns : sum + ns), 0);
 }
 
-/**
- * Open as long as the noise hides the control, or whether the ring is below the bound that the
- * control gives.
- */
+/** Returns `open` while noise hides the control, else whether the ring shows a trend. */
 function verdictOf(ring: readonly number[], control: readonly number[]) {
   const [low, high] = medianRangeOf(ring, sureness);
   const bound = medianRangeOf(control, sureness)[0] * part;
@@ -115,13 +102,16 @@ function wordsOf(ns: readonly number[]): string {
   return `${quantileOf(ns, 0.5).toFixed(2)} ns (${low.toFixed(2)} to ${high.toFixed(2)})`;
 }
 
-/** Keys whose digests are the token's in so many bytes, and differ in every bit behind them. */
+/**
+ * Returns keys whose digests have the first `equal` bytes of the token's digest, and differ in
+ * every later bit.
+ */
 function entriesWith(token: string, equal: number): readonly KeyEntry[] {
   const digest = digestOfKey(token).map((byte, index) => (index < equal ? byte : byte ^ 0xff));
   return Array.from({ length: entries }, () => ({ name: 'a', digest: Buffer.from(digest) }));
 }
 
-/** Nanoseconds of a comparison with all entries. */
+/** Returns the nanoseconds of a comparison with all entries. */
 function nsOf(verify: Verify, token: string): number {
   let found = 0;
   const since = process.hrtime.bigint();

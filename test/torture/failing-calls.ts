@@ -1,6 +1,6 @@
 /**
- * R4: every call of the disk fails in every way, once or from then on, and nothing acknowledged is
- * lost by it.
+ * R4: when any call of the disk fails in any way, once or from then on, no acknowledged pet is
+ * lost.
  */
 import assert from 'node:assert/strict';
 import { errnos } from '../support/disk.js';
@@ -13,18 +13,18 @@ import { randomOf } from './random.js';
 import { count, inTime, type TortureRow, type Share } from './row.js';
 import { reasonOf, type Pet } from '../../dist/index.js';
 
-/** Something that is no line, behind an animal that no commit line follows. */
+/** A cut line after a pet without a commit record. */
 const torn = '{"torn';
 const uncommitted: Pet = { id: 7n, name: 'not committed', categoryId: 5n, status: 'sold' };
 
-/** What is done to a storage that opens. */
+/** What is done to a storage. */
 interface Play {
-  /** How many animals the file has at the beginning, batch by batch; without any it is not there. */
+  /** The batches that the file has at first, by their sizes. Without them there is no file. */
   readonly begins?: readonly number[];
   readonly isTorn?: true;
-  /** How many are added at once, batch by batch. */
+  /** The batches that are added, by their sizes. */
   readonly adds: readonly number[];
-  /** The batches, counted from 0, that meet a disk without room. */
+  /** The batches, counted from 0, for which the disk has no room. */
   readonly full?: readonly number[];
 }
 
@@ -38,22 +38,21 @@ const plays: Readonly<Record<string, Play>> = {
   'open and close': { begins, adds: [] },
 };
 
-/** What happens to a call so many behind the one that fails first. */
+/** Returns the fault of a call by its distance from the first call that fails. */
 type FaultOf = (behind: number) => DiskFault;
 
-/** The one that fails first and those behind it meet one of these each, all others none. */
+/** Gives the first failing call and the next ones a fault each. */
 const inTurn =
   (...faults: readonly DiskFault[]): FaultOf =>
   (behind) =>
     faults[behind];
 
-/** The one that fails first and all behind it meet this. */
+/** Gives the first failing call and all later ones the same fault. */
 const always =
   (fault: DiskFault): FaultOf =>
   (behind) =>
     behind >= 0 ? fault : undefined;
 
-/** A way to fail. */
 type Kind = readonly [name: string, faultOf: FaultOf, of?: 'all calls' | 'writes'];
 
 const kinds: readonly Kind[] = [
@@ -74,7 +73,7 @@ export const failingCalls: TortureRow = {
   fullS: 15,
   run: async (share) => {
     const cases = await casesOf(share);
-    // In any order, so that a short run tries some of each.
+    // In random order, so that a short run tries some of each.
     let done = 0;
     for (const [what, ...each] of share.random.shuffled(cases)) {
       if (!share.goOn(done, cases.length)) break;
@@ -85,11 +84,11 @@ export const failingCalls: TortureRow = {
   },
 };
 
-/** Every kind of fault at every call of every play. */
+/** Returns every kind of fault at every call of every play. */
 export async function casesOf(share: Share) {
   const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
   for (const [name, play] of Object.entries(plays)) {
-    // Without a fault it tells how many calls there are.
+    // A run without a fault counts the calls.
     const last = await playCase(share, play, ['no fault', () => undefined], 1);
     for (let at = 1; at <= last; at++)
       for (const kind of kinds) cases.push([`${name}, call ${at}, ${kind[0]}`, play, kind, at]);
@@ -98,8 +97,7 @@ export async function casesOf(share: Share) {
 }
 
 /**
- * Plays it, and then starts again after a kill and after power cuts; answers how many calls it
- * made.
+ * Plays a case, and starts again after a kill and after power cuts. Returns the number of calls.
  */
 export async function playCase(
   share: Share,
@@ -112,7 +110,7 @@ export async function playCase(
   let isFull = false;
   let before: CallName | undefined;
   backend.fault = (call, number) => {
-    // A disk that fills up takes a part first.
+    // A disk that fills up writes a part first.
     const full = before === 'write' ? 'ENOSPC' : 20;
     if (call === 'write' || call === 'truncate') before = call;
     const fault = of === 'all calls' || call === 'write' ? faultOf(number - at) : undefined;
@@ -133,7 +131,7 @@ export async function playCase(
 
 let lastKey = 0;
 
-/** Adds so many at once, every other one by a new key. */
+/** Adds `many` pets at once, every other one with a new key. */
 function add(backend: FileBackend, map: PlainMap, many: number): Promise<void> {
   const sent = Array.from({ length: many }, (_, index) => {
     const keyed = map.keyed(++lastKey, 0, { name: '', categoryId: 5n });
@@ -142,7 +140,7 @@ function add(backend: FileBackend, map: PlainMap, many: number): Promise<void> {
   return map.add(backend, sent);
 }
 
-/** The machine as it is at the beginning. */
+/** Returns the machine at the beginning of a play. */
 async function begun({ begins, isTorn }: Play, map: PlainMap): Promise<Machine> {
   const machine = new Machine();
   if (begins === undefined) return machine;
@@ -158,8 +156,8 @@ async function begun({ begins, isTorn }: Play, map: PlainMap): Promise<Machine> 
 }
 
 /**
- * A start without faults serves all that was acknowledged, and what it serves outlasts the next
- * power cut.
+ * Checks that a start without faults serves all acknowledged pets, and that all it serves survives
+ * the next power cut.
  */
 async function startAgain(
   share: Share,

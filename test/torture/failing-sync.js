@@ -1,5 +1,6 @@
-// Loaded into a server before its own modules: one write to a file is done, and then fails as if by its sync, since strace
-// can fail a call only by not making it. FAILING_SYNC is the file's path, which write of it fails, and the errno's name.
+// Loaded into a server before its own modules. Makes one write to a file succeed and then fail as
+// if by its sync, because strace can only prevent a call. FAILING_SYNC has the path, the number of
+// the write, and the name of the errno.
 import fs from 'node:fs';
 import { promisify } from 'node:util';
 
@@ -11,7 +12,7 @@ fs.write = Object.assign(() => undefined, {
   [promisify.custom]: async (descriptor, bytes) => {
     const done = await write(descriptor, bytes);
     if (fs.readlinkSync(`/proc/self/fd/${descriptor}`) !== path || ++writes !== when) return done;
-    // For whoever reads the trace.
+    // Marks the moment in the trace.
     fs.closeSync(fs.openSync(`${path}.sync-failed`, 'w'));
     throw Object.assign(new Error(`${code}: injected`), { code });
   },

@@ -1,6 +1,6 @@
 /**
- * R6: faults that are real: a disk full, limited, read-only or frozen, and other programs at the
- * file.
+ * R6: real faults: a disk that is full, limited, read-only or frozen, and other programs that
+ * change the file.
  */
 import assert from 'node:assert/strict';
 import {
@@ -47,7 +47,7 @@ export const realFaults: TortureRow = {
   },
 };
 
-/** F5: a full disk, freed again. */
+/** F5: a disk that is full, and then has room again. */
 async function full(share: Share): Promise<number> {
   const folder = memoryFolder(share, 2);
   const watched = await Watched.start(share, { path: join(folder, 'pets.jsonl') });
@@ -57,8 +57,8 @@ async function full(share: Share): Promise<number> {
 }
 
 /**
- * Fills the disk of a folder, sees every add refused, and gives the room back; answers how long the
- * slowest refusal took.
+ * Fills the disk of a folder, expects that every insert is refused, and frees the disk. Returns the
+ * slowest refusal in milliseconds.
  */
 async function refusesWhileFull(watched: Watched, folder: string): Promise<number> {
   const filler = join(folder, 'filler');
@@ -72,7 +72,7 @@ async function refusesWhileFull(watched: Watched, folder: string): Promise<numbe
   return ms;
 }
 
-/** F5: the limit of a file's size, raised again. */
+/** F5: a limit of the file's size, raised later. */
 async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
   const under = ['prlimit', '--fsize=200000:unlimited'];
@@ -83,7 +83,9 @@ async function limited(share: Share): Promise<number> {
   return ms;
 }
 
-/** F6: what another program does to the file, and how its owner mends it before the next start. */
+/**
+ * F6: what another program does to the file, and how its owner repairs it before the next start.
+ */
 const intruders = (
   [
     [(path) => renameSync(path, `${path}.moved`), (path) => renameSync(`${path}.moved`, path)],
@@ -92,7 +94,7 @@ const intruders = (
       (path) => (copyFileSync(path, `${path}.copy`), truncateSync(path, 100)),
       (path) => renameSync(`${path}.copy`, path),
     ],
-    // What is no line of ours is a torn tail to the next start, and needs no mending.
+    // The next start cuts this off as a torn tail, so that no repair is needed.
     [(path) => appendFileSync(path, '{"id":')],
   ] satisfies readonly (readonly [intrude: (path: string) => void, mend?: (path: string) => void])[]
 ).map(([intrude, mend]) => async (share: Share): Promise<number> => {
@@ -107,26 +109,26 @@ const intruders = (
 });
 
 /**
- * F6: a disk that promised more than it has, as thin ones do. The file system takes the write, and
- * only its sync finds that there is no room: the same errno as of a full disk, but what is on the
- * disk then nobody knows. Room changes nothing.
+ * F6: a thin disk with less room than it promised. The file system accepts the write, and only the
+ * sync finds no room. The errno is that of a full disk, but the state of the disk is unknown. More
+ * room changes nothing.
  */
 async function unsynced(share: Share): Promise<number> {
   const scratch = memoryFolder(share, 8);
-  // With a journal, that would fail first, and the file system with it.
+  // A journal would fail first, and the file system with it.
   const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
   const watched = await Watched.start(share, { path: join(fileSystem.folder, 'pets.jsonl') });
   const ms = await refusesWhileFull(watched, scratch);
   assert.match(watched.server.stdout, /cannot be trusted.*ENOSPC/, 'the sync finds room');
   const behind = await watched.refuses();
   await watched.end();
-  // Nothing is claimed of a next start: mounted again, this file system lacks what it synced
-  // before, by fdatasync as well.
+  // Promises nothing of the next start: mounted again, this file system lacks what it synced
+  // before.
   await fileSystem.unmount();
   return Math.max(ms, behind);
 }
 
-/** F6, and F7 behind it: a file system that turns read-only by an error, as most are set to do. */
+/** F6 and F7: a file system that turns read-only after an error, as most are set to do. */
 async function readOnly(share: Share): Promise<number> {
   const fileSystem = FileSystem.create(share, 'errors=remount-ro');
   const path = join(fileSystem.folder, 'pets.jsonl');
@@ -147,8 +149,8 @@ async function readOnly(share: Share): Promise<number> {
 }
 
 /**
- * A disk that hangs: whoever adds is told in time, which is the answer here, whoever comes later at
- * once, and when it goes on so do we.
+ * A disk that hangs. Inserts are refused in time, later ones at once, and the server recovers with
+ * the disk. Returns the milliseconds of the first refusal.
  */
 async function frozen(share: Share): Promise<number> {
   needPrograms('fsfreeze');

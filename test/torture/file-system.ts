@@ -1,4 +1,4 @@
-/** File systems of a row's own that it may fill, freeze, break and cut off; gone with it. */
+/** File systems that a row may fill, freeze, break and cut off. They end with the row. */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,19 +10,19 @@ import { needPrograms, Skip, type Share } from './row.js';
 
 const run = promisify(execFile);
 
-/** Runs a program of the system to its end; answers its standard output. */
+/** Runs a system program and returns its standard output. */
 export function tool(command: string, ...args: readonly string[]): string {
   return execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-/** @throws Skip where this user may not mount. */
+/** @throws Skip if this user may not mount */
 function needMounts(): void {
   if (process.platform !== 'linux' || process.getuid?.() !== 0)
     throw new Skip('needs root on Linux, for mounts of its own');
   needPrograms('mount', 'umount');
 }
 
-/** A new folder of so many megabytes of memory. */
+/** Mounts a new folder of so many megabytes in memory. */
 export function memoryFolder(share: Share, megabytes: number): string {
   needMounts();
   const path = folder(share);
@@ -31,9 +31,9 @@ export function memoryFolder(share: Share, megabytes: number): string {
   return path;
 }
 
-/** `_IOR('X', 125, __u32)`: what goes on behind it never reaches the disk. */
+/** `_IOR('X', 125, __u32)`: later writes never reach the disk. */
 const shutdownIoctl = '0x8004587d';
-/** Prints when it began and when it had ended, by the monotonic clock. */
+/** Prints its start and its end by the monotonic clock. */
 const shutdownScript = `
   use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
   open(my $folder, "<", $ARGV[0]) or die $!;
@@ -41,10 +41,10 @@ const shutdownScript = `
   ioctl($folder, ${shutdownIoctl}, pack("L", $ARGV[1])) or die $!;
   printf "%.9f %.9f", $begin, clock_gettime(CLOCK_MONOTONIC)`;
 
-/** How much a power cut leaves: all that is cached, what the journal has, or not even that. */
+/** What a power cut leaves: all that is cached, what the journal has, or not even that. */
 export const shutdownFlags = [0, 1, 2] as const;
 
-/** An ext4 in a file behind a loop device. */
+/** An ext4 file system in an image file on a loop device. */
 export class FileSystem {
   readonly folder: string;
   readonly #image: string;
@@ -56,9 +56,9 @@ export class FileSystem {
   }
 
   /**
-   * A new one, mounted; its image is in `scratch`, and made with the features of mkfs.ext4 that are
-   * named.
-   * @throws Skip where this machine lets nobody mount it.
+   * Makes and mounts a new file system. Its image is in `scratch`, with the named features of
+   * mkfs.ext4.
+   * @throws Skip if this machine does not allow mounts
    */
   static create(
     share: Share,
@@ -76,7 +76,7 @@ export class FileSystem {
     } catch (error) {
       throw new Skip(`no loop device can be mounted here: ${String(error).split('\n')[1] ?? ''}`);
     }
-    // Lazily, so that it goes even while something still hangs in it.
+    // Lazily, so that it is unmounted even while a process hangs in it.
     atEnd(share, () => made.#isMounted && tool('umount', '--lazy', made.folder));
     return made;
   }
@@ -86,7 +86,7 @@ export class FileSystem {
     this.#isMounted = true;
   }
 
-  /** Once the last process in it is gone. */
+  /** Unmounts after the last process has ended. */
   async unmount(): Promise<void> {
     await until('the file system to be let go of', () =>
       run('umount', [this.folder]).then(
@@ -98,9 +98,9 @@ export class FileSystem {
   }
 
   /**
-   * As if the power went; it stays mounted, and fails whatever asks for the disk. Answers when that
-   * began and had ended, in seconds of the monotonic clock: an fdatasync that is under way in
-   * between may be told by Linux that all is well, and its bytes are gone; one that begins behind
+   * Cuts the power: the file system stays mounted, and fails each use of the disk. Returns the
+   * start and the end of the cut, in seconds of the monotonic clock. Linux may report success for
+   * an fdatasync in flight in between, although its bytes are lost. An fdatasync that begins after
    * the end fails.
    */
   async cutPower(

@@ -1,6 +1,6 @@
 /**
- * Storage files as the contract writes them, made here by hand, so that the code does not prove
- * itself.
+ * Makes storage files of the contract's format without the code under test, so that it does not
+ * prove itself.
  */
 import { openJournal, type Disk } from '../../dist/journal/index.js';
 import { petLines } from '../../dist/file/index.js';
@@ -8,16 +8,16 @@ import { commitOf } from '../storage/commit-line.js';
 import { onceOf } from '../storage/once.js';
 import { clock } from '../support/disk.js';
 
-/** A file and what is in it. */
+/** A file and its content. */
 export interface Made {
   readonly bytes: Buffer;
-  /** The text of each animal, in order, behind that of its idempotency record where it has one. */
+  /** The text of each pet in order, after its idempotency record, if any. */
   readonly texts: readonly string[];
-  /** Where the last batch begins. */
+  /** The offset of the last batch. */
   readonly lastFrom: number;
 }
 
-/** Batches of so many animals, each with its commit line. */
+/** Makes a file of batches of these sizes, each with its commit record. */
 export function made(
   sizes: readonly number[],
   nameOf: (id: number) => string = (id) => `pet ${id}`,
@@ -42,19 +42,19 @@ export function made(
   return { bytes, texts, lastFrom };
 }
 
-/** An animal's one text; three of four have a status. */
+/** Returns the JSON of a pet; three of four have a status. */
 export function petText(id: number, name: string): string {
   const status = ['', ',"status":"available"', ',"status":"pending"', ',"status":"sold"'][id % 4];
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":5${status}}`;
 }
 
-/** An animal's text behind its idempotency record. */
+/** Returns the JSON of a pet after its idempotency record. */
 export function keyedText(id: number, name: string): string {
   const { key, body, at } = onceOf(name);
   return `{"idempotency":{"key":"${key}","body":"${body}","at":${at}}}\n${petText(id, name)}`;
 }
 
-/** The texts that a start would serve, each behind its record as it was read. */
+/** Returns the texts that a start would serve, each after its idempotency record. */
 export async function startTexts(disk: Disk, path: string): Promise<readonly string[]> {
   const texts: string[] = [];
   const keep = petLines((_id, json, _indexed, once) => {

@@ -1,6 +1,6 @@
 /**
- * R15: clients that send all they can and read nothing take a bounded memory, and a good client is
- * answered meanwhile.
+ * R15: clients that send as much as they can and read nothing use bounded memory, and a good client
+ * still gets responses.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -16,21 +16,19 @@ import { mebibytes, quantileOf, stretchSince } from './measures.js';
 import { atOnce, count, type TortureRow, type Share } from './row.js';
 import { Scene } from './scene.js';
 
-/**
- * What a whole process may hold: Node's heap as the row bounds it, and so much for each connection.
- */
+/** The bound on a process: Node's heap, and so much for each connection. */
 const heapMiB = 256;
 const connectionMiB = 64 / 1_024;
 const healthyMs = 500;
-/** How long nobody reads. */
+/** The milliseconds for which no client reads. */
 const holdMs = 8_000;
 
-/** So many connections, and what each sends. */
+/** A number of connections, and what each sends. */
 interface Flood {
   readonly connections: number;
   readonly name: string;
   readonly bytes: string;
-  /** The chunks cost the parser: no good client is promised an answer in time. */
+  /** True if parsing is slow, so that no good client is promised a response in time. */
   readonly isCostly?: true;
 }
 
@@ -102,7 +100,7 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
   const figure = `${whole(connections)} with ${name}: ${beforeMiB} to ${peakMiB} MiB, healthz at most ${Math.round(slowest)} ms`;
   const boundMiB = heapMiB + connections * connectionMiB;
   assert.ok(peakMiB < boundMiB, `${figure}, and the bound is ${boundMiB} MiB`);
-  // What other work on this machine takes of it is not the server's doing.
+  // Subtracts the time that other work on this machine takes.
   const stretched = stretch();
   assert.ok(
     isCostly === true || slowest < healthyMs * stretched,
@@ -116,8 +114,8 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
 }
 
 /**
- * A program of its own, so that its work delays no answer to the good client: connections that
- * never read.
+ * A program of its own, so that its work does not delay the good client. Its connections never
+ * read.
  */
 const flooderScript = `
 import { connect } from 'node:net';

@@ -1,6 +1,4 @@
-/**
- * A file or folder of the simulated machine: what is in the cache, and what of it is on the medium.
- */
+/** A file or folder of the simulated machine: its cache, and what of that is on the medium. */
 
 export const blockBytes = 4096;
 
@@ -13,16 +11,14 @@ export class Inode {
   medium: Buffer = Buffer.alloc(0);
   /** The blocks of the cache that the next sync writes. */
   dirty = new Set<number>();
-  /** The descriptor that holds the lock. */
+  /** The descriptor that has the lock. */
   lockedBy: number | undefined;
 
   constructor(isFolder: boolean) {
     this.isFolder = isFolder;
   }
 
-  /**
-   * Changes the cache from an offset on; the block in which the change begins is written again too.
-   */
+  /** Changes the cache from an offset on. The block in which the change begins is dirty too. */
   put(from: number, bytes: Uint8Array): void {
     this.cache = Buffer.concat([this.cache.subarray(0, from), bytes]);
     const blocks = Math.ceil(this.cache.length / blockBytes);
@@ -30,7 +26,7 @@ export class Inode {
     for (let block = Math.floor(from / blockBytes); block < blocks; block++) this.dirty.add(block);
   }
 
-  /** The medium once these blocks are written. */
+  /** Returns the medium after these blocks are written. */
   written(blocks: Iterable<number>): Buffer {
     const after = Buffer.alloc(this.cache.length);
     this.medium.copy(after);

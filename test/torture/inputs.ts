@@ -1,6 +1,5 @@
 /**
- * R8: whatever bytes come, the answers are the contract's to the letter, and nothing is stored
- * without a 201.
+ * R8: whatever bytes come, the responses are the contract's, and nothing is stored without a 201.
  */
 import assert from 'node:assert/strict';
 import { whole } from '../bench/report.js';
@@ -14,16 +13,16 @@ import { atOnce, count, type TortureRow } from './row.js';
 import { Scene } from './scene.js';
 import { reasonOf } from '../../dist/index.js';
 
-/** How many connections try cases at once. */
+/** The number of connections that try cases at once. */
 const width = 24;
 /** How a case is sent. */
-export const ways = ['whole', 'byte by byte', 'behind a good request'] as const;
+export const ways = ['whole', 'byte by byte', 'after a good request'] as const;
 type Way = (typeof ways)[number];
 
 export const inputs: TortureRow = {
   id: 'R8',
   title:
-    'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers, keys; whole, byte by byte, behind a good request',
+    'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers, keys; whole, byte by byte, after a good request',
   fullS: 60,
   run: async (share) => {
     const scene = await Scene.start(share);
@@ -49,7 +48,7 @@ export const inputs: TortureRow = {
       }
     };
     await atOnce(width, work);
-    // The whole list is what was answered 201, byte for byte.
+    // The list has exactly the bodies of all 201 responses.
     assert.deepEqual(await readAllPages(scene.clients), stored);
     await scene.stop();
     const told = [...statuses].sort().map(([words, times]) => `${words} ${whole(times)}`);
@@ -57,7 +56,7 @@ export const inputs: TortureRow = {
   },
 };
 
-/** Sends bytes, closes the sending side, and holds all that comes back against the oracle. */
+/** Sends bytes, ends the sending side, and compares the responses with the oracle. */
 export async function tryCase(
   port: number,
   bytes: string,
@@ -66,10 +65,10 @@ export async function tryCase(
   statuses: Map<string, number>,
 ): Promise<void> {
   const all =
-    way === 'behind a good request' ? addBytes({ name: 'in front', categoryId: 1 }) + bytes : bytes;
+    way === 'after a good request' ? addBytes({ name: 'in front', categoryId: 1 }) + bytes : bytes;
   const client = await Client.connect(port);
   try {
-    // Long ones come in pieces too, but not by the byte.
+    // Sends long cases in pieces, because single bytes would take too long.
     if (way === 'byte by byte') await client.drip(all, all.length > 3_000 ? 997 : 1);
     else client.send(all);
     client.endSending();
@@ -86,14 +85,14 @@ export async function tryCase(
       if (closes) break;
     }
     await client.closed();
-    // EPIPE is our own: what is left of a case when the server has said enough.
+    // Allows EPIPE, the client's own error when it still sends after the last response.
     assert.ok(client.failure?.message.includes('ECONNRESET') !== true, 'the connection is reset');
   } finally {
     client.destroy();
   }
 }
 
-/** What an answer is, as `400 invalid_json`. */
+/** Checks a response; returns its words, such as `400 invalid_json`. */
 function holdAnswer(
   answer: Answer,
   { words, isHead, animal }: Expected,

@@ -1,6 +1,5 @@
 /**
- * R13: a key is nowhere but in the client's hand, and the time of a comparison tells nothing about
- * a digest.
+ * R13: a key is only with its client, and the time of a comparison reveals nothing about a digest.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -15,14 +14,14 @@ import { TorturedServer } from './scene.js';
 
 export const keys: TortureRow = {
   id: 'R13',
-  title: 'keys: where one may be found; the time of comparing 31 equal bytes of a digest, or none',
+  title:
+    'keys: the places where a key may be found, and the time to compare 31 equal bytes of a digest',
   fullS: 10,
   run: async (share) => `${await searchPlaces(share)}; ${await timeDigests(share)}`,
 };
 
 /**
- * Lets a server meet its keys in every way that a client or operator may show them, and looks for
- * them everywhere.
+ * Shows a server its keys in every way a client or operator may, and searches for them everywhere.
  */
 async function searchPlaces(share: Share): Promise<string> {
   const folder = join(share.workFolder, 'data');
@@ -32,7 +31,7 @@ async function searchPlaces(share: Share): Promise<string> {
   mkdirSync(folder);
   const [key, revoked] = [change('add', 'alice'), change('add', 'bob')];
   writeFileSync(join(share.workFolder, 'broken.mjs'), brokenPlugin);
-  // A crash would write its memory, if only it were told where: not into this folder.
+  // A crash would write its memory, but not into this folder.
   const server = new TorturedServer(share, join(folder, 'pets.jsonl'), {
     under: ['sh', '-c', 'ulimit -c unlimited; exec "$@"', 'sh'],
     args: ['--keys-file', keysFile, '--log', 'requests', '--plugin', './broken.mjs'],
@@ -54,7 +53,7 @@ async function searchPlaces(share: Share): Promise<string> {
     'the key that was revoked',
     async () => (await exchange(server.port, asBob)).status === 401,
   );
-  // A file that is none, with a key in it where one was pasted by mistake.
+  // An invalid file with a key that was pasted by mistake.
   writeFileSync(`${keysFile}.new`, `{"keys":[{"name":"carol","sha256":"${key}"}]} ${revoked}`);
   renameSync(`${keysFile}.new`, keysFile);
   server.signal('SIGHUP');
@@ -76,7 +75,7 @@ async function searchPlaces(share: Share): Promise<string> {
   };
   for (const [place, texts] of Object.entries(places)) {
     for (const secret of [key, revoked]) {
-      // Eleven characters of a key are no accident.
+      // Eleven characters of a key are not a coincidence.
       for (let at = 4; at + 11 <= secret.length; at++) {
         const found = texts.find((text) => text.includes(secret.slice(at, at + 11)));
         assert.equal(found?.slice(0, 200), undefined, `${place} holds a part of a key`);
@@ -86,12 +85,12 @@ async function searchPlaces(share: Share): Promise<string> {
   return `two keys shown in ${answers.length} requests, and in a keys file that is none: not in ${server.lines.length} lines of the log, in any answer, in /proc, in the data folder behind an abort (${files.join(', ')})`;
 }
 
-/** Its handlers fail with all that a handler knows. */
+/** A plugin whose handlers fail with everything that a handler knows. */
 const brokenPlugin = `export default (host) => {
   host.route({ path: '/v1/broken', methods: { GET: { handler: (asked) => { throw Object.assign(new Error('broken'), { asked }); } } } });
 };`;
 
-/** Requests with a key in every place. */
+/** Returns requests with a key in every place. */
 function requestsWith(key: string): readonly string[] {
   const authorization = `Bearer ${key}`;
   const none = { authorization: null };

@@ -1,6 +1,5 @@
 /**
- * R1: `kill -9` at any moment, under many writers and in the middle of a start, loses nothing that
- * was acknowledged.
+ * R1: `kill -9` at any moment, under many writers and during a start, loses no acknowledged pet.
  */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -13,7 +12,7 @@ import { ownPath, Scene, TorturedServer } from './scene.js';
 
 const fullCycles = 500;
 const writers = 8;
-/** A ledger is read whole in every cycle, so a new file begins from time to time. */
+/** The number of cycles with one file, because each cycle reads the whole ledger. */
 const cyclesAFile = 25;
 
 export const kill: TortureRow = {
@@ -42,9 +41,7 @@ export const kill: TortureRow = {
   },
 };
 
-/**
- * Sometimes kills a start or two, from before its first instruction to just behind its first word.
- */
+/** Sometimes kills a start or two, between its first instruction and its first line of output. */
 async function killStarts(share: Share, path: string): Promise<number> {
   const starts = Math.max(0, share.random.below(4) - 1);
   for (let start = 0; start < starts; start++) {

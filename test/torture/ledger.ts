@@ -1,35 +1,34 @@
 /**
- * The client's own book of every 201, and of all that was ever served: the proof against which a
- * file is held.
+ * The client's own record of every 201 and of all that was served, with which a file is compared.
  */
 import assert from 'node:assert/strict';
 import { monotonicS, type Clients } from './clients.js';
 import type { Random, SentDraft } from './random.js';
 
-/** What is heard with a 201, and, where the power may go, when it was asked for. */
+/** What a 201 contained, and, if the power may fail, when it was requested. */
 interface Acknowledgement {
   readonly body: string;
   readonly sentAtS?: number;
 }
 
-/** Animals by id, as the exact bodies that were acknowledged. */
+/** Pets by id, as the exact bodies that were acknowledged. */
 export class Ledger {
   readonly #acknowledged = new Map<
     string,
     { readonly body: string; readonly sentAtS: number; readonly heardAtS: number }
   >();
   /**
-   * What a list showed, acknowledged or not (F10): it must never change either, nor its id be given
+   * What a list showed, acknowledged or not (F10). It must never change, nor may its id be used
    * again.
    */
   readonly #served = new Map<string, string>();
 
-  /** How many 201s it holds. */
+  /** The number of 201s. */
   get size(): number {
     return this.#acknowledged.size;
   }
 
-  /** Books a 201, whose body must be what was sent, under an id that nobody ever had. */
+  /** Records a 201. Its body must be what was sent, with a new id. */
   acknowledge(sent: SentDraft, { body, sentAtS = 0 }: Acknowledgement): void {
     const id = idOf(body);
     assert.equal(
@@ -42,9 +41,9 @@ export class Ledger {
   }
 
   /**
-   * Takes back what was heard from the beginning of a power cut on, as no client can have heard it;
-   * answers how many that were. What was only sent behind its end may not be acknowledged at all.
-   * Both by {@link monotonicS}.
+   * Removes the 201s that came after the start of a power cut, because no client can have received
+   * them; returns their number. Requests sent after its end must not be acknowledged. Both times by
+   * {@link monotonicS}.
    */
   forgetCut({ beganS, endedS }: { readonly beganS: number; readonly endedS: number }): number {
     const unheard = [...this.#acknowledged].filter(([, { heardAtS }]) => heardAtS >= beganS);
@@ -55,10 +54,7 @@ export class Ledger {
     return unheard.length;
   }
 
-  /**
-   * Reads every page of the list, and some animals by id: nothing lost, nothing altered, no id
-   * twice.
-   */
+  /** Reads every page of the list and some pets by id: none lost, none altered, no id twice. */
   async check(clients: Clients, random: Random): Promise<void> {
     const found = await readAllPages(clients);
     for (const [id, { body }] of this.#acknowledged)
@@ -76,13 +72,13 @@ export class Ledger {
 
 const limit = 100;
 
-/** The exact text of every animal by its id, read page by page behind the last id seen. */
+/** Returns the exact text of every pet by id, read page by page. */
 export async function readAllPages(clients: Clients): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   let last = 0n;
   for (let isFull = true; isFull; ) {
     const { body } = await clients.get(`/v1/pets?limit=${limit}&after=${last}`);
-    // A quotation mark within a name stands behind a backslash.
+    // A quotation mark in a name has a backslash before it.
     const animals = body === '[]' ? [] : body.slice(1, -1).split(/,(?=\{"id":)/);
     for (const animal of animals) {
       const id = BigInt(idOf(animal));
@@ -95,7 +91,7 @@ export async function readAllPages(clients: Clients): Promise<ReadonlyMap<string
   return found;
 }
 
-/** The id that an animal's text begins with, as its digits. */
+/** Returns the digits of the id at the start of a pet's text. */
 export function idOf(animal: string): string {
   return /^\{"id":([0-9]+),/.exec(animal)?.[1] ?? assert.fail(`no id: ${animal.slice(0, 80)}`);
 }

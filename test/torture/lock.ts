@@ -1,6 +1,6 @@
 /**
- * R7: of all who start at the same file one has it at a time, and the next has it at once when that
- * one is gone.
+ * R7: of all processes that start on a file, one has it at a time, and the next gets it as soon as
+ * that process ends.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -11,21 +11,21 @@ import { ownPath, Scene, TorturedServer } from './scene.js';
 
 const fullRounds = 50;
 const starters = 8;
-/** With the start of a process on a busy machine; a lock that only time frees would take longer. */
+/** Includes the start of a process on a busy machine. A lock with a timeout would take longer. */
 const takeOverMs = 5_000;
-/** Enough for all starters at once to meet the lock on two cores. */
+/** Long enough for all starters to meet the lock on two cores. */
 const raceMs = 800;
 
 export const lock: TortureRow = {
   id: 'R7',
-  title: `lock: ${starters} starters racing, behind a \`kill -9\`, an owner stopped by SIGSTOP`,
+  title: `lock: ${starters} starts at once, after a \`kill -9\` and with an owner stopped by SIGSTOP`,
   fullS: 50,
   run: async (share) => {
     const path = ownPath(share);
     const ledger = new Ledger();
     const starter = (): TorturedServer => new TorturedServer(share, path);
 
-    /** The one of some starters that listens, if any, once the others were refused by name. */
+    /** Returns the starter that listens, if any, after the others were refused by name. */
     const ownerOf = async (servers: readonly TorturedServer[]): Promise<Scene | undefined> => {
       const clients = await Promise.all(servers.map((server) => server.clients()));
       const owners: Scene[] = [];
@@ -39,26 +39,24 @@ export const lock: TortureRow = {
     };
 
     /**
-     * Lets all start at once, at a random moment of which the owner until then is killed: before
-     * nobody else may listen, and exactly one may then, for whoever was refused before that kill
-     * has ended.
+     * Starts all at once, and kills the owner at a random moment. Before that none of them may
+     * listen, and afterwards exactly one.
      */
     const race = async (before: Scene | undefined): Promise<Scene | undefined> => {
       const servers = Array.from({ length: starters }, starter);
       await wait(share.random.below(raceMs));
       if (before !== undefined) {
-        // Behind another turn of the event loop all that they have said is read, and their owner
-        // is still alive.
+        // After another tick, all output was read, and the owner is still alive.
         await new Promise(setImmediate);
         const isTaken = servers.some(({ hasListened }) => hasListened);
         assert.ok(!isTaken, 'a starter has the file while its owner lives');
         await before.server.end('SIGKILL');
       }
-      // All may have come before the owner was gone, and were refused as they should be.
+      // All starters may have come before the owner ended, and were refused correctly.
       return (await ownerOf(servers)) ?? (before && (await ownerOf([starter()])));
     };
 
-    /** An owner takes animals, and those of the owners before it are there. */
+    /** Checks that an owner adds pets and has those of the owners before. */
     const prove = async (owner: Scene | undefined): Promise<Scene> => {
       assert.ok(owner !== undefined, 'nobody has the file');
       await owner.add();
@@ -77,7 +75,7 @@ export const lock: TortureRow = {
         assert.ok(stderr.includes(`process ${server.pid}:`), `the owner is not named: ${stderr}`);
         server.signal('SIGCONT');
       }
-      // What starts at once may meet the owner as it dies; what starts behind its end may not.
+      // A starter that starts at once may meet the owner as it ends. A later one may not.
       let since = performance.now();
       server.signal('SIGKILL');
       let next = await ownerOf([starter()]);

@@ -1,19 +1,18 @@
 /**
- * A machine with a disk in memory that fails as Linux does: what is written stands in a cache, a
- * sync brings it to the medium, a sync that fails forgets what it should have written, and a power
- * cut leaves any part of the rest.
+ * A machine whose disk in memory fails as on Linux. Writes go to a cache, and a sync brings them to
+ * the medium. A sync that fails forgets its writes. A power cut leaves any part of the rest.
  */
 import { dirname } from 'node:path';
 import { Inode } from './inode.js';
 import { ProcessDisk } from './process-disk.js';
 import type { Random } from './random.js';
 
-/** Outlives the processes on it. Names too are on the medium only once their folder is synced. */
+/** Outlives its processes. Names are on the medium only after a sync of their folder. */
 export class Machine {
   #names = new Map<string, Inode>([['/', new Inode(true)]]);
   #mediumNames = new Map(this.#names);
 
-  /** What is no file with these bytes is a folder. */
+  /** A path without bytes is a folder. */
   constructor(files: Readonly<Record<string, Buffer | undefined>> = {}) {
     for (const [path, bytes] of Object.entries(files)) {
       const inode = new Inode(bytes === undefined);
@@ -24,12 +23,12 @@ export class Machine {
     this.#mediumNames = new Map(this.#names);
   }
 
-  /** The bytes that a program would read. */
+  /** Returns the bytes that a program would read. */
   file(path: string): Buffer | undefined {
     return this.#names.get(path)?.cache;
   }
 
-  /** Adds to a file that is there, and to the medium too. */
+  /** Appends to an existing file, on the medium too. */
   append(path: string, bytes: string): void {
     const inode = this.#names.get(path);
     inode?.put(inode.cache.length, Buffer.from(bytes));
@@ -40,7 +39,7 @@ export class Machine {
     return [...this.#names.keys()].filter((path) => !this.#names.get(path)?.isFolder);
   }
 
-  /** Another machine in the same state, with no process on it. */
+  /** Returns a machine in the same state without processes. */
   clone(): Machine {
     const copies = new Map<Inode, Inode>();
     const copyOf = (inode: Inode): Inode => {
@@ -62,8 +61,8 @@ export class Machine {
   }
 
   /**
-   * What a power cut may leave: of each file what was synced, and any blocks of the rest, or a part
-   * of its length.
+   * Returns what a power cut may leave: of each file the synced bytes, and any blocks of the rest
+   * or a part of its length.
    */
   cutPower({ below }: Random): Machine {
     const after = this.clone();
@@ -73,7 +72,7 @@ export class Machine {
       const chance = below(4);
       if (chance > 0 && file.dirty.size > 0) {
         const left = file.written([...file.dirty].filter(() => chance === 1 || below(2) === 0));
-        // The length may have stopped anywhere on its way from the synced one.
+        // The length may be anything between the synced length and the new one.
         const length =
           chance === 3
             ? file.medium.length + below(Math.abs(left.length - file.medium.length) + 1)
@@ -86,7 +85,7 @@ export class Machine {
     return after;
   }
 
-  /** The disk as one process sees it. */
+  /** Returns the disk as one process sees it. */
   process(): ProcessDisk {
     return new ProcessDisk(this.#names, (folder) => this.#syncNames(folder));
   }
@@ -96,7 +95,7 @@ export class Machine {
     for (const path of this.#mediumNames.keys())
       if (inside(path) && !this.#names.has(path)) this.#mediumNames.delete(path);
     for (const [path, inode] of this.#names) if (inside(path)) this.#mediumNames.set(path, inode);
-    // A journaling file system brings the names of the folders above along.
+    // A journaling file system also syncs the names of the parent folders.
     for (let above = folder; above !== '/'; above = dirname(above)) {
       const inode = this.#names.get(above);
       if (inode !== undefined) this.#mediumNames.set(above, inode);

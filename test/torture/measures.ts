@@ -1,16 +1,18 @@
-/** What many measurements come to, and what other work on this machine makes of them. */
+/** Statistics of measurements, and the effect of other work on this machine. */
 import { waitedMsOf } from '../support/kernel.js';
 
-/** The value below which this part of all lies, from 0 to 1; NaN of none. */
+/**
+ * Returns the value below which this part of all values lies, from 0 to 1; NaN if there are none.
+ */
 export function quantileOf(values: readonly number[], part: number): number {
   const sorted = Float64Array.from(values).sort();
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? Number.NaN;
 }
 
 /**
- * Two of the values between which the median of all that could be measured lies, by so many
- * standard deviations of chance and whatever the shape of the noise, as each value is above it or
- * below it as a coin falls; of too few, infinities.
+ * Returns the two values between which the true median lies, by so many standard deviations,
+ * whatever the shape of the noise: each value is above or below the median like a coin toss.
+ * Returns infinities for too few values.
  */
 export function medianRangeOf(
   values: readonly number[],
@@ -25,14 +27,14 @@ export function medianRangeOf(
   ];
 }
 
-/** Bytes as whole MiB. */
+/** Returns bytes as whole MiB. */
 export function mebibytes(bytes: number): number {
   return Math.round(bytes / 2 ** 20);
 }
 
 /**
- * By how much other work on this machine has stretched the time of this process and another since,
- * each by its main thread.
+ * Returns a function for the factor by which other work on this machine has slowed this process and
+ * another since now, each by its main thread.
  */
 export function stretchSince(pid: number): () => number {
   const since = performance.now();

@@ -1,11 +1,11 @@
-// A share of R12, some two seconds, for every run of the tests; the torture tries a thousand stories.
+// Plays a share of R12 for some two seconds; the torture plays a thousand stories.
 import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import { tryStory } from './model.js';
 
 const stories = 150;
 
-test('R12 random stories show on each storage what a plain map would', async (t) => {
+test('R12 shows on each storage what a plain map would, in random stories', async (t) => {
   const first = randomInt(2 ** 32 - stories);
   t.diagnostic(`${stories} stories, of the seeds from ${first}`);
   for (let seed = first; seed < first + stories; seed++) await tryStory(seed);

@@ -1,6 +1,6 @@
 /**
- * R12: any sequence of adds, by keys too, reads, restarts, kills and failing disks shows just what
- * a plain map would.
+ * R12: any sequence of adds, also with keys, reads, restarts, kills and failing disks shows what a
+ * plain map would.
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -29,7 +29,7 @@ const key = fc.integer({ min: 0, max: 3 });
 const id = fc.integer({ min: -1, max: 60 });
 const calls = fc.integer({ min: 1, max: 6 });
 
-/** A kind of step: how often there is one, and what it says. */
+/** Returns a kind of step with its weight and its arguments. */
 const kind = <Name extends string, Said extends object>(
   weight: number,
   name: Name,
@@ -47,7 +47,7 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer Each> ? Each : never;
 
-/** So many steps, nearly always; fast-check makes a story shorter by leaving out any of them. */
+/** A story of that many steps, nearly always. fast-check shortens it by leaving steps out. */
 const story = fc
   .array(fc.option(step, { freq: 1_000 }), { minLength: steps, maxLength: steps })
   .map((all) => all.filter((each) => each !== null));
@@ -55,12 +55,11 @@ const story = fc
 export const model: TortureRow = {
   id: 'R12',
   title:
-    'model: random adds, with idempotency keys too, gets, pages, restarts, kills, power cuts, failing disks against a plain map, on memory and file',
+    'model: random inserts (also with idempotency keys), reads, restarts, kills, power cuts and failing disks, compared with a plain map, in memory and on a file',
   fullS: 75,
   run: async (share) => {
     let done = 0;
-    // Each from a seed of its own, the first from that of the row: so TORTURE_SEED repeats any of
-    // them alone.
+    // Each story has a seed of its own, the first that of the row, so that TORTURE_SEED repeats it.
     for (
       let { seed } = share;
       share.goOn(done, fullSequences);
@@ -75,8 +74,8 @@ export const model: TortureRow = {
 
 /**
  * Plays the story of a seed on each storage.
- * @throws Error where a storage shows another thing than the map; it tells the story, as short as
- * fast-check can make it, and the seed, which as TORTURE_SEED with BUDGET_S=0 tells it again.
+ * @throws Error if a storage differs from the map, with the shortest story that fast-check finds.
+ * TORTURE_SEED with BUDGET_S=0 repeats its seed
  */
 export async function tryStory(seed: number): Promise<void> {
   const property = fc.asyncProperty(story, async (story) => {
@@ -111,8 +110,8 @@ async function take(backend: Backend, map: PlainMap, each: Step): Promise<void> 
         each.drafts.map((draft) => ({ draft })),
       );
     case 'once': {
-      // An animal of its own for a new key, the first again for a known one unless the body is
-      // another.
+      // A new key gets a pet of its own. A known key gets its first pet again, unless the body
+      // differs.
       const sent = map.keyed(each.key, each.body, each.draft);
       const known = map.keys.get(each.key);
       if (known === undefined) return map.add(backend, [sent]);
@@ -141,7 +140,7 @@ async function take(backend: Backend, map: PlainMap, each: Step): Promise<void> 
   }
 }
 
-/** Ends the process in the middle of adding; what was answered until then must outlast it. */
+/** Ends the process in the middle of adding. What was acknowledged before must survive. */
 async function kill(
   backend: Backend,
   map: PlainMap,

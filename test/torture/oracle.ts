@@ -1,36 +1,36 @@
 /**
- * What the contract says to any bytes on a connection that is then half-closed: written a second
- * time, the slow and plain way.
+ * A second, slow and plain implementation of the contract: the responses to any bytes on a
+ * connection that is then half-closed.
  */
 import { METHODS } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { key } from '../support/fixture.js';
 import { petStatuses } from '../../dist/index.js';
 
-/** One answer as it must be. */
+/** An expected response. */
 export interface Expected {
   /**
-   * `201`, or `400 invalid_json`; more than one only where the answer may leave before or behind a
+   * `201`, or such as `400 invalid_json`. Several only if the response may leave before or after a
    * bad body.
    */
   readonly words: readonly string[];
   readonly isHead?: boolean;
-  /** Of a 201, all behind its id. */
+  /** Of a 201, the body after its id. */
   readonly animal?: string;
   /**
-   * Whether the connection must end behind it, must not, or may, as the answer may leave before the
-   * body was read.
+   * True if the connection must end afterwards. `maybe` if the response may leave before the body
+   * was read.
    */
   readonly closes: boolean | 'maybe';
 }
 
-/** What stands under each name, in its order. */
+/** The values of each name in their order. */
 type Values = ReadonlyMap<string, readonly string[]>;
 
-/** Whether an animal is stored under an id that is asked for. */
+/** True if a pet has this id. */
 export type HasPet = (id: bigint) => boolean;
 
-/** The answers, in their order. */
+/** Returns the expected responses in their order. */
 export function expectedAnswers(bytes: string, hasPet: HasPet): readonly Expected[] {
   const all: Expected[] = [];
   for (let rest = afterLineEnds(bytes); rest !== ''; ) {
@@ -42,15 +42,12 @@ export function expectedAnswers(bytes: string, hasPet: HasPet): readonly Expecte
   return all;
 }
 
-/** RFC 9112 section 2.2 lets empty lines go before a request. */
+/** RFC 9112 section 2.2 allows empty lines before a request. */
 function afterLineEnds(bytes: string): string {
   return bytes.replace(/^[\r\n]+/, '');
 }
 
-/**
- * Of one request: its answers, and how many bytes it has; undefined where nothing behind it is a
- * request.
- */
+/** The responses to one request and its length in bytes; undefined if no request can follow. */
 interface Answered {
   readonly answers: readonly Expected[];
   readonly size?: number;
@@ -69,8 +66,8 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   const [, method = '', target = '', minor = ''] =
     /^([^ ]+) +([\x21-\x7e]+) +HTTP\/1\.([01])$/.exec(line) ?? [];
   if (!token.test(method)) return noHttp;
-  // RFC 9112 section 3 lets more spaces pass; where the method is unknown there is no need to. In
-  // pieces it is garbage.
+  // RFC 9112 section 3 allows several spaces; an unknown method does not need them. Sent in pieces,
+  // it is garbage.
   if (!METHODS.includes(method))
     return / {2}/.test(line) ? noHttp : last('501 not_implemented', '400 bad_request');
   if (!/^(?:[/*]|[a-z]+:\/\/)/i.test(target) || /^https?:\/\/(?:[/?:]|$)/i.test(target))
@@ -122,7 +119,7 @@ function readHeaders(lines: readonly string[]): Values | undefined {
   return headers;
 }
 
-/** How long the body is; undefined where that is not to be told (C42). */
+/** Returns the length of the body; undefined if it is unknown (C42). */
 function framingOf(headers: Values, minor: string): number | 'chunked' | undefined {
   const [length = '0', ...others] = headers.get('content-length') ?? [];
   const codings = headers.get('transfer-encoding')?.join(',').toLowerCase();
@@ -134,13 +131,13 @@ function framingOf(headers: Values, minor: string): number | 'chunked' | undefin
   return isLength ? Number(length) : undefined;
 }
 
-/** A body, and how many bytes it takes. */
+/** A body and its length in bytes on the wire. */
 interface Body {
   readonly text: string;
   readonly size: number;
 }
 
-/** A body of so many bytes; undefined where they are not all there. */
+/** Returns a body of `size` bytes; undefined if it is incomplete. */
 function readSized(bytes: string, size: number): Body | undefined {
   return bytes.length < size ? undefined : { text: bytes.slice(0, size), size };
 }
@@ -148,7 +145,7 @@ function readSized(bytes: string, size: number): Body | undefined {
 const chunkHead =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]*(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*\r\n/;
 
-/** The whole body of chunks; undefined where they are none, or not all there. */
+/** Returns the body of all chunks; undefined if they are invalid or incomplete. */
 function readChunks(bytes: string): Body | undefined {
   let text = '';
   for (let at = 0; ; ) {
@@ -187,7 +184,7 @@ interface Request {
   readonly minor: string;
 }
 
-/** The answer that the head alone decides; undefined where a body must be read for it. */
+/** Returns the response that the head decides; undefined if the body must be read. */
 function answerToHead(
   { method, target, headers, minor }: Request,
   hasPet: HasPet,
@@ -232,7 +229,7 @@ function refusalOfAdd(headers: Values): string | undefined {
   return Number(length) > 65_536 ? '413 content_too_large' : undefined;
 }
 
-/** What the words of an answer are, and of a 201 all behind the id. */
+/** The words of a response, and of a 201 the body after the id. */
 interface Verdict {
   readonly words: string;
   readonly animal?: string;
@@ -255,7 +252,7 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** The values of each name; undefined for a bad escape. */
+/** Returns the values of each name; undefined if an escape is invalid. */
 export function queryOf(query: string): Values | undefined {
   const values = new Map<string, string[]>();
   for (const pair of query === '' ? [] : query.split('&')) {
@@ -279,7 +276,7 @@ function isPetQuery(values: Values): boolean {
   );
 }
 
-/** Whether a text is the one spelling of an int64. */
+/** True if a text is the canonical form of an int64. */
 export function isInt64(text: string): boolean {
   return /^-?[0-9]+$/.test(text) && String(BigInt.asIntN(64, BigInt(text))) === text;
 }
@@ -309,8 +306,8 @@ function answerToPet(bytes: string): Verdict {
 }
 
 /**
- * Of valid JSON, the first token of each member of the outermost object; undefined where it is not
- * strict (C26).
+ * Returns the first token of each member of a JSON object; undefined if the text is not strict
+ * (C26).
  */
 export function strictMembers(text: string): ReadonlyMap<string, string> | undefined {
   const outermost = new Map<string, string>();
@@ -338,7 +335,7 @@ export function strictMembers(text: string): ReadonlyMap<string, string> | undef
   return outermost;
 }
 
-/** A JSON number with no fraction left, in digits (C22 to C24). */
+/** Returns the digits of a JSON number without a fraction (C22 to C24). */
 export function int64Of(number: string): string | undefined {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];

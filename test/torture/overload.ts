@@ -1,5 +1,5 @@
 /**
- * R10: whoever is served under too much load is served in time, the others hear 503, and nothing
+ * R10: under overload, accepted requests get responses in time, the others get 503, and nothing
  * grows without bound.
  */
 import assert from 'node:assert/strict';
@@ -17,12 +17,9 @@ const fullMs = 20_000;
 const times = 5;
 const acceptedMs = 1_000;
 const normalMs = 2_000;
-/**
- * What an answer may take at normal times on a machine that also does other work, beyond twice what
- * it took before.
- */
+/** The milliseconds that a response may take on a busy machine, beyond twice the normal time. */
 const floorMs = 50;
-/** Beyond what the animals themselves take, which is no more than so many bytes each. */
+/** The memory beyond the pets themselves, which take at most so many bytes each. */
 const spareBytes = 512 * 2 ** 20;
 const animalBytes = 1_000;
 const requests = [
@@ -32,7 +29,7 @@ const requests = [
 
 export const overload: TortureRow = {
   id: 'R10',
-  title: `${times} times the requests a second that it can take, on file storage`,
+  title: `${times} times the requests a second that a server can handle, on file storage`,
   fullS: 60,
   run: async (share) => {
     const scene = await Scene.start(share);
@@ -46,8 +43,8 @@ export const overload: TortureRow = {
     const beforeBytes = memoryOf(pid);
     const before = await normalP99(scene);
 
-    // A client asks for one thing at a time, and what finds all of them waiting is not asked at
-    // all: a tenth of a second of work.
+    // Each client has one request in flight; requests that find no free client are skipped. Enough
+    // clients for a tenth of a second of work.
     const connections = Math.max(
       100,
       Math.min(5_000, Math.floor(perSecond / 10), descriptorLimitOf(process.pid) - 200),
@@ -60,8 +57,7 @@ export const overload: TortureRow = {
     const settledMs = await backToNormal(crowd, scene, before, stretch);
     const busy =
       stretched > 1.2 ? ` (other work stretched these times ${stretched.toFixed(1)} times)` : '';
-    // Whoever is not refused is served in time; what others on this machine take of it is not the
-    // server's doing.
+    // Accepted requests get responses in time, less the time that other work on this machine takes.
     const accepted = [200, 201].flatMap((status) => crowd.waits.get(status) ?? []);
     const p99 = quantileOf(accepted, 0.99);
     assert.ok(
@@ -85,7 +81,7 @@ export const overload: TortureRow = {
     const timesOf = (asked: number): string => ((asked * 1_000) / ms / perSecond).toFixed(1);
     return [
       `takes ${whole(Math.round(perSecond))} requests a second`,
-      // A client that still waits for its answer does not ask again.
+      // A client that waits for a response sends no other request.
       `${whole(connections)} clients of one request at a time, ${(ms / 1_000).toFixed(0)} s of ${timesOf(crowd.sent + crowd.unsent)} times that, ${timesOf(crowd.sent)} of it sent while all others waited for their answers: ${answers.join(', ')}, all answered ${Math.round(settledMs)} ms behind the end${busy}`,
       memory,
     ].join('; ');
@@ -93,8 +89,8 @@ export const overload: TortureRow = {
 };
 
 /**
- * Everything gets an answer that is allowed, and the next client hears nothing of it all; answers
- * how many milliseconds behind the load the last answer came.
+ * Waits until every request has an allowed response and the next client is unaffected. Returns the
+ * milliseconds from the end of the load to the last response.
  */
 async function backToNormal(
   crowd: Crowd,
@@ -120,7 +116,7 @@ async function backToNormal(
   return settledMs;
 }
 
-/** Of a few requests one after the other. */
+/** Returns the p99 of some requests, one after the other. */
 async function normalP99(scene: Scene): Promise<number> {
   const waits: number[] = [];
   for (let index = 0; index < 15; index++) {

@@ -1,6 +1,6 @@
 /**
- * What a storage must show, as plain maps: the animals, the first use of each key, and what nobody
- * knows of (F10).
+ * What a storage must show, as plain maps: the pets, the first use of each key, and what is unknown
+ * (F10).
  */
 import assert from 'node:assert/strict';
 import { inspect, isDeepStrictEqual } from 'node:util';
@@ -9,13 +9,13 @@ import type { Backend } from './backends.js';
 import { inTime } from './row.js';
 import { PetstoreError, type Pet, type PetDraft } from '../../dist/index.js';
 
-/** What is sent to be added, and by which key with which body. */
+/** A draft, and the key and the body with which it is added. */
 export interface Sent {
   readonly draft: PetDraft;
   readonly by?: { readonly key: number; readonly body: number };
 }
 
-/** Adds to a storage; answers the animal or why there is none. */
+/** Adds a pet to a storage; returns it, or the error. */
 export function send({ storage }: Backend, { draft, by }: Sent): Promise<Pet | Error> {
   const sending =
     by === undefined
@@ -24,17 +24,17 @@ export function send({ storage }: Backend, { draft, by }: Sent): Promise<Pet | E
   return sending.catch((error: Error) => error);
 }
 
-/** Animals by id, the keys that some were added by, and what may be there besides. */
+/** Pets by id, the keys of some, and what may be there besides. */
 export class PlainMap {
   /** By ascending id. */
   readonly pets: Map<bigint, Pet>;
-  /** What each key was first used for. */
+  /** The first use of each key. */
   readonly keys: Map<number, { readonly body: number; readonly pet: Pet }>;
-  /** Refused or cut off with their write begun (F10). */
+  /** Inserts that were refused or cut off after their write began (F10). */
   maybe: readonly Sent[];
   #attempts = 0;
 
-  /** An empty one, or one that shows the same and goes its own way. */
+  /** Makes an empty map, or an independent copy. */
   constructor({ pets, keys, maybe }: Partial<Pick<PlainMap, 'pets' | 'keys' | 'maybe'>> = {}) {
     this.pets = new Map(pets);
     this.keys = new Map(keys);
@@ -45,7 +45,7 @@ export class PlainMap {
     return [...this.pets.keys()].at(-1) ?? 0n;
   }
 
-  /** An animal by a key, which its name tells apart from that of every other attempt. */
+  /** Returns a draft for a key, whose name differs from all other attempts. */
   keyed(key: number, body: number, draft: PetDraft): Sent {
     return {
       draft: { ...draft, name: `key ${key}, attempt ${++this.#attempts}` },
@@ -61,8 +61,8 @@ export class PlainMap {
   }
 
   /**
-   * Adds at once, by new keys if by any, which is one batch: all get the next ids in order, or
-   * where something failed none does. Readers see what was acknowledged and nothing else.
+   * Adds a batch, with new keys if any. All get the next ids in order; if something fails, none
+   * does. Readers see only what was acknowledged.
    */
   async add(backend: Backend, all: readonly Sent[]): Promise<void> {
     const adding = Promise.all(all.map((sent) => send(backend, sent)));
@@ -85,8 +85,8 @@ export class PlainMap {
   }
 
   /**
-   * Behind a start all that was acknowledged is there, and of what was not only what was once sent;
-   * from now on that too.
+   * Checks after a start that all acknowledged pets are there, and besides them only what was sent.
+   * From now on these belong to the map too.
    */
   async adopt({ storage }: Backend): Promise<void> {
     if (!storage.durable) {
@@ -104,14 +104,14 @@ export class PlainMap {
     this.maybe = [];
   }
 
-  /** Each key that was used answers its animal again. */
+  /** Checks that each used key returns its pet again. */
   async holdKeys(backend: Backend): Promise<void> {
     for (const [key, { body, pet }] of this.keys)
       equal(await send(backend, this.keyed(key, body, pet)), pet);
   }
 }
 
-/** Fails unless what was answered is what the map has. */
+/** Fails unless the values are equal. */
 export function equal(actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected))
     assert.fail(`answered is ${inspect(actual)}, the map has ${inspect(expected)}`);

@@ -1,6 +1,6 @@
 /**
- * R2: the power goes while 8 add. What no `kill -9` shows: whether an acknowledged animal was on
- * the disk.
+ * R2: the power fails while 8 clients add. Unlike `kill -9`, this shows whether an acknowledged pet
+ * was on the disk.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -13,10 +13,11 @@ import { Scene, TorturedServer, type Begun } from './scene.js';
 
 const fullCuts = 60;
 const writers = 8;
-/** Until they are refused, those who write try so often behind the cut. */
+/** The number of tries after the cut for each writer that is not refused yet. */
 const addsBehind = 40;
 /**
- * Each file system begins empty, so that a cut also meets a file and folders that are just made.
+ * The number of cuts for each file system. It begins empty, so that a cut also meets new files and
+ * folders.
  */
 const cutsAFileSystem = 6;
 const mountOptions = ['rw', 'data=writeback', 'data=journal', 'nodelalloc'];
@@ -49,9 +50,9 @@ export const power: TortureRow = {
 };
 
 /**
- * Cuts at a random moment: in the start, in the first batch, or later; what is sent from then on
- * may not be answered 201. Answers how many 201s came while the power went, which no client would
- * have heard.
+ * Cuts the power at a random moment: in the start, in the first batch, or later. Requests sent
+ * later may not get a 201. Returns the number of 201s during the cut, which no client would have
+ * received.
  */
 async function cutUnderWriters(
   share: Share,
@@ -81,7 +82,7 @@ async function cutUnderWriters(
   }
   const unheard = ledger.forgetCut(await cutting);
   const { code, stderr } = await server.end(share.random.pick(['SIGKILL', 'SIGTERM']));
-  // One that met the cut in its start may have refused.
+  // A server that met the cut in its start may have refused.
   assert.ok(
     code === null || code === 0 || (clients === undefined && code === 3),
     `the server ends with ${code}: ${stderr}`,

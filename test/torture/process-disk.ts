@@ -1,6 +1,5 @@
 /**
- * The simulated machine's disk as one process sees it, where any call may fail, and the process
- * die, as a row wants it.
+ * The simulated machine's disk as one process sees it. A row makes calls fail, or the process end.
  */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
@@ -8,17 +7,19 @@ import { appendInSteps, type Disk } from '../../dist/journal/index.js';
 import { systemError } from '../support/disk.js';
 import { blockBytes, Inode } from './inode.js';
 
-/** What happens to a call: an errno's name; or, for a write, how many bytes it takes at most. */
+/** The fault of a call: an errno's name, or, for a write, the greatest number of bytes. */
 export type DiskFault = string | number | undefined;
 export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags' | 'lockFlags'>;
 
-/** Of all processes: a lock is known by its descriptor. */
+/** Counts descriptors of all processes, because a lock is known by its descriptor. */
 let lastDescriptor = 0;
 
-/** A process's disk. Set `fault` to fail its calls; `kill` ends it between two of them. */
+/**
+ * The disk of a process. `fault` makes calls fail, and `kill` ends the process between two calls.
+ */
 export class ProcessDisk {
   readonly disk: Disk;
-  /** Asked before each call, counted from 1. */
+  /** Called before each call, with its number from 1. */
   fault: (call: CallName, number: number) => DiskFault = () => undefined;
   calls = 0;
   readonly #opened = new Map<number, { readonly inode: Inode; readonly path: string }>();
@@ -79,7 +80,7 @@ export class ProcessDisk {
         this.#opened.set(++lastDescriptor, { inode, path });
         return lastDescriptor;
       }),
-      // The kernel gives the descriptor free also where it reports an error.
+      // The kernel frees the descriptor even if it reports an error.
       close: step('close', close, close),
       lockFlags: 0,
       lock: step('lock', (descriptor: number) => {
@@ -98,8 +99,8 @@ export class ProcessDisk {
         inode.put(inode.cache.length, taken);
         return taken.length;
       },
-      // To whoever appends, one call whose write fails or whose sync: each may, and the process may
-      // die between them.
+      // One call for the journal whose write or sync fails. Each may fail, and the process may end
+      // between them.
       appendFlags: 0,
       append: (descriptor, bytes) => appendInSteps(this.disk)(descriptor, bytes),
       datasync: step('datasync', sync, (descriptor) => of(descriptor).inode.dirty.clear()),
@@ -114,12 +115,12 @@ export class ProcessDisk {
     };
   }
 
-  /** How many descriptors it holds. */
+  /** The number of open descriptors. */
   get open(): number {
     return this.#opened.size;
   }
 
-  /** Nothing that is under way ever ends; the kernel closes what was open. */
+  /** Leaves all calls in flight pending, and closes all files, as the kernel does. */
   kill(): void {
     this.#isDead = true;
     for (const [descriptor, { inode }] of this.#opened) this.#close(descriptor, inode);

@@ -1,15 +1,15 @@
-/** Chance that a seed repeats, and the animals that it makes. */
+/** Random numbers by a seed, and random pets. */
 import { type PetStatus, petStatuses } from '../../dist/index.js';
 
 export interface Random {
-  /** An integer from 0 to below `limit`. */
+  /** Returns an integer from 0 to below `limit`. */
   readonly below: (limit: number) => number;
   readonly pick: <Item>(items: readonly Item[]) => Item;
-  /** The items in an order by chance. */
+  /** Returns the items in random order. */
   readonly shuffled: <Item>(items: readonly Item[]) => readonly Item[];
 }
 
-/** Mulberry32: small, and good enough to choose moments and animals. */
+/** Returns random numbers by Mulberry32, which is small and good enough for tests. */
 export function randomOf(seed: number): Random {
   let state = seed >>> 0;
   const below = (limit: number): number => {
@@ -18,7 +18,7 @@ export function randomOf(seed: number): Random {
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * limit);
   };
-  // Of an empty list it answers undefined, which no caller hands over.
+  // Returns undefined for an empty list, which no caller passes.
   const pick = <Item>(items: readonly Item[]): Item => items[below(items.length)] as Item;
   const shuffled = <Item>(items: readonly Item[]): readonly Item[] =>
     items
@@ -49,7 +49,9 @@ const pieces = [
   ' ',
 ];
 
-/** Mostly a short animal, now and then one of many kilobytes, so that a write can be cut inside. */
+/**
+ * Returns mostly short pets, and now and then a pet of many kilobytes, so that a write can be cut.
+ */
 export function randomDraft({ below, pick }: Random): SentDraft {
   const long = below(20) === 0 ? below(40_000) : below(40);
   const name = `${pick(pieces)}${pick(pieces)}${'x'.repeat(long)}${pick(pieces)}`;

@@ -1,7 +1,4 @@
-/**
- * What a row of the torture is: one claim, tried for as long as its share of the budget lasts.
- * Knows no fault.
- */
+/** A row of the torture: a claim that is tried for its share of the budget. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -10,25 +7,25 @@ import { Stretch } from '../support/at-end.js';
 import { folder } from '../support/process.js';
 import { randomOf, type Random } from './random.js';
 
-/** One claim of the issue's table. */
 export interface TortureRow {
   readonly id: string;
   readonly title: string;
-  /** About how many seconds the whole figure takes; shares of a smaller budget go by it. */
+  /** The seconds that the full figure takes; a smaller budget is divided by it. */
   readonly fullS: number;
-  /** It is not done in less, so it runs first, and the others share what it leaves. */
+  /** True if a smaller budget does not shorten the row, so that it runs first. */
   readonly isAlwaysFull?: true;
   /**
-   * Answers the figure in a few words.
-   * @throws AssertionError where the claim does not hold, Skip where this machine cannot try it.
+   * Returns the figure in a few words.
+   * @throws AssertionError if the claim does not hold
+   * @throws Skip if this machine cannot try it
    */
   readonly run: (share: Share) => Promise<string>;
 }
 
-/** This machine cannot try the claim; the message says why. */
+/** Thrown if this machine cannot try a claim; the message is the reason. */
 export class Skip extends Error {}
 
-/** @throws Skip that names the program that is missing. */
+/** @throws Skip with the names of missing programs */
 export function needPrograms(...programs: readonly string[]): void {
   const missing = programs.filter(
     (program) => spawnSync('sh', ['-c', 'command -v "$1"', 'sh', program]).status !== 0,
@@ -36,7 +33,7 @@ export function needPrograms(...programs: readonly string[]): void {
   if (missing.length > 0) throw new Skip(`needs ${missing.join(', ')}`);
 }
 
-/** A row's part of the budget: its time, its chance, and what must be gone when it ends. */
+/** A row's part of the budget: its time, its random numbers, and what is cleaned up at its end. */
 export class Share extends Stretch {
   readonly seed: number;
   readonly random: Random;
@@ -50,33 +47,33 @@ export class Share extends Stretch {
     this.#endsAt = performance.now() + 1000 * seconds;
   }
 
-  /** Whether to go on towards a full count: there is time, or nothing was done yet. */
+  /** True if there is time left, or nothing was done yet. */
   goOn(done: number, full: number): boolean {
     return done < full && (done === 0 || this.leftS > 0);
   }
 
-  /** How many seconds are left. */
+  /** The seconds that are left. */
   get leftS(): number {
     return Math.max(0, (this.#endsAt - performance.now()) / 1000);
   }
 
-  /** A folder for whatever a process leaves where it runs. */
+  /** A folder for files that a process leaves. */
   get workFolder(): string {
     return (this.#workFolder ??= folder(this));
   }
 }
 
-/** `3 of 500 cycles`, or only `500 cycles` where that is all. */
+/** Returns `3 of 500 cycles`, or `500 cycles` if all were done. */
 export function count(done: number, full: number, what: string): string {
   return `${done < full ? `${whole(done)} of ` : ''}${whole(Math.max(done, full))} ${what}`;
 }
 
-/** Milliseconds as seconds. */
+/** Returns milliseconds as seconds. */
 export function seconds(ms: number): string {
   return (ms / 1000).toFixed(1);
 }
 
-/** Resolves as the promise does; a hang is a failure. */
+/** Resolves as the promise does, and fails if that takes too long. */
 export async function inTime<Value>(
   promise: Promise<Value>,
   what: string,
@@ -93,7 +90,7 @@ export async function inTime<Value>(
   }
 }
 
-/** So many that work at the same time; answers what came of each. */
+/** Runs `work` `many` times at once and returns the results. */
 export function atOnce<Value>(many: number, work: () => Promise<Value>): Promise<readonly Value[]> {
   return Promise.all(Array.from({ length: many }, work));
 }

@@ -1,6 +1,6 @@
 /**
- * Runs the rows of the torture that its arguments name, all without any, each within its share of
- * BUDGET_S seconds.
+ * Runs the rows of the torture that its arguments name, or all, each within its share of BUDGET_S
+ * seconds.
  */
 import { callersEnvironment } from '../support/environment.js';
 import { keep, markdownTable, type Table } from '../bench/report.js';
@@ -51,7 +51,7 @@ const endsAt = startedAt + 1000 * Number(BUDGET_S ?? Infinity);
 let share = new Share(0, seed);
 let isLeaving = false;
 
-/** Nothing may outlive us: no process, no mount, no folder. */
+/** Ends the run without leaving a process, a mount or a folder. */
 async function leave(code: number): Promise<void> {
   isLeaving = true;
   await share.end();
@@ -70,8 +70,7 @@ const chosen = rows
   .filter(({ id }) => wanted.length === 0 || wanted.includes(id))
   .sort((one, other) => Number(other.isAlwaysFull ?? 0) - Number(one.isAlwaysFull ?? 0));
 for (const [index, row] of chosen.entries()) {
-  // A row's share is its part of the time that is left, so that what one leaves over goes to those
-  // behind it.
+  // A row's share is a part of the time that is left, so that later rows get what it does not use.
   const part = row.fullS / chosen.slice(index).reduce((sum, { fullS }) => sum + fullS, 0);
   const rowStartedAt = performance.now();
   share = new Share((part * Math.max(0, endsAt - rowStartedAt)) / 1000, seed);
@@ -84,9 +83,9 @@ for (const [index, row] of chosen.entries()) {
     figure = (word === 'FAILED' ? stack : undefined) ?? message;
     if (word === 'FAILED' || TORTURE_NO_SKIP === '1') bad.push(row);
   }
-  // What an interruption makes of the row is no figure.
+  // Drops the result of an interrupted row.
   if (isLeaving) await new Promise(() => undefined);
-  // The next must run too.
+  // A failed cleanup must not stop the next row.
   await share.end().catch((error) => process.stderr.write(`cleaning up: ${error}\n`));
   const tookS = ((performance.now() - rowStartedAt) / 1000).toFixed(0);
   process.stdout.write(`${row.id} ${word}, ${tookS} s: ${figure}\n`);

@@ -1,6 +1,6 @@
 /**
- * What most rows begin with: dist/server.js over a file as a stranger would run it, clients that
- * add to it, and the book of what they were told.
+ * What most rows begin with: dist/server.js on a file, clients that add pets, and a ledger of the
+ * responses.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -12,16 +12,15 @@ import { Ledger } from './ledger.js';
 import { randomDraft, type SentDraft } from './random.js';
 import { atOnce, inTime, type Share } from './row.js';
 
-/** How a server is started. */
 export interface StartOptions {
-  /** A program and its arguments that run the server: `strace`, `prlimit`. */
+  /** A program with arguments that runs the server, such as `strace` or `prlimit`. */
   readonly under?: readonly string[];
   readonly args?: readonly string[];
-  /** In place of the environment that gives it the key of the tests. */
+  /** Replaces the environment, which has the key of the tests. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A server's process, which ends with its row at the latest. */
+/** A server process that ends with its row at the latest. */
 export class TorturedServer extends StartedServer {
   constructor(
     share: Share,
@@ -34,32 +33,32 @@ export class TorturedServer extends StartedServer {
     atEnd(share, () => this.end('SIGKILL'));
   }
 
-  /** Whether it has said by now that it listens. */
+  /** True once the server listens. */
   get hasListened(): boolean {
     return this.stdout.includes('"msg":"listening"');
   }
 
-  /** Its clients, once it listens; undefined where it ends before. */
+  /** Returns clients once the server listens, or undefined if it ends first. */
   async clients(): Promise<Clients | undefined> {
     const listening = this.found(() => this.hasListened || undefined);
     const isListening = await inTime(listening, 'a start', 30_000);
     return isListening && new Clients(this.port);
   }
 
-  /** Nothing went wrong inside, as far as its log says. */
+  /** Fails if the log has an error. */
   assertNoError(): void {
     const errors = this.lines.filter((line) => line.includes('"level":"error"'));
     assert.deepEqual(errors, [], 'the log tells of errors');
   }
 }
 
-/** A file of animals, and the book of what was acknowledged of it. */
+/** A file of pets and the ledger of what was acknowledged. */
 export interface Begun {
   readonly path: string;
   readonly ledger: Ledger;
 }
 
-/** A new path in a folder of its own. */
+/** Returns a new path in a new folder. */
 export function ownPath(share: Share): string {
   return join(folder(share), 'pets.jsonl');
 }
@@ -86,7 +85,7 @@ export class Scene {
     this.clients = clients;
   }
 
-  /** Starts a server, which needs no help, and holds its file against the ledger. */
+  /** Starts a server and compares its file with the ledger. */
   static async start(
     share: Share,
     { path = ownPath(share), ledger = new Ledger() }: Partial<Begun> = {},
@@ -107,7 +106,7 @@ export class Scene {
     return this.ledger.check(this.clients, this.share.random);
   }
 
-  /** Adds an animal, which must be acknowledged. */
+  /** Adds a pet, which must be acknowledged. */
   async add(sent: SentDraft = randomDraft(this.share.random)): Promise<TimedAnswer> {
     const answer = await this.clients.add(sent);
     assert.equal(answer.status, 201, `an add is answered ${answer.status}: ${answer.body}`);
@@ -116,8 +115,9 @@ export class Scene {
   }
 
   /**
-   * Each of so many adds one animal after the other until the connection breaks or `goOn`, which
-   * hears how many others its answers were, ends it; answers what was not 201.
+   * Adds pets over several connections, one after the other on each, until a connection breaks or
+   * `goOn` returns false. Calls `goOn` with the number of other responses. Returns the responses
+   * other than 201.
    */
   async write(
     writers: number,
@@ -137,13 +137,13 @@ export class Scene {
     return others.flat();
   }
 
-  /** Ends the server, whose work was sound. */
+  /** Stops the server, whose log must have no error. */
   async stop(): Promise<void> {
     this.server.assertNoError();
     await this.end();
   }
 
-  /** Ends the server on request. */
+  /** Stops the server by SIGTERM. */
   async end(): Promise<void> {
     this.clients.close();
     const { code, stderr } = await this.server.end();

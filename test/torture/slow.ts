@@ -1,7 +1,4 @@
-/**
- * R9: clients that are slow, silent or gone cost neither the good ones their time nor the server
- * its memory.
- */
+/** R9: clients that are slow, silent or gone cost good clients no time and the server no memory. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
@@ -16,15 +13,15 @@ import { Scene } from './scene.js';
 
 const fullSockets = 1_000;
 const shortSockets = 200;
-/** How long the row takes with and without the times of a minute. */
+/** The seconds that the row needs to try the times of a minute. */
 const longS = 90;
-/** What a machine at other work may add to any answer, however it is served. */
+/** The milliseconds that a busy machine may add to any response. */
 const floorMs = 25;
-/** By how much memory may stay above what it was, as a heap is never the same twice. */
+/** The growth of memory that is allowed, because a heap is never the same twice. */
 const spareBytes = 64 * 2 ** 20;
 /**
- * How much later than C44 says one may go, and how much sooner as clocks tick, besides the lateness
- * of our own timers.
+ * The milliseconds by which a connection may end later or sooner than C44 says, besides the
+ * lateness of the test's timers.
  */
 const slackMs = 2_000;
 const soonerMs = 100;
@@ -37,7 +34,8 @@ export const slow: TortureRow = {
   run: async (share) => {
     const isLong = share.leftS >= longS;
     const attacked = await prepare(share);
-    // The same work on a server without the others, at the same time: a busy machine slows both.
+    // The same work on a server without slow clients at the same time, because a busy machine slows
+    // both.
     const calm = await prepare(share);
     const { pid, port } = attacked.server;
     const before = { descriptors: descriptorsOf(pid), bytes: memoryOf(pid) };
@@ -78,7 +76,7 @@ export const slow: TortureRow = {
     );
     await until('the descriptors to go', () => descriptorsOf(pid) <= before.descriptors);
     const isSmall = async (): Promise<boolean> => {
-      // A heap is swept when somebody works.
+      // A heap is collected only while there is work.
       await churn(attacked);
       return memoryOf(pid) <= before.bytes + spareBytes;
     };
@@ -94,7 +92,7 @@ export const slow: TortureRow = {
   },
 };
 
-/** A server with some work behind it, and pages that are larger than a socket's buffers. */
+/** Starts a server with some requests behind it, and pages larger than a socket's buffers. */
 async function prepare(share: Share): Promise<Scene> {
   const scene = await Scene.start(share);
   for (let index = 0; index < 100; index++)
@@ -107,7 +105,7 @@ async function churn({ clients }: Scene): Promise<void> {
   await atOnce(4, () => clients.get('/v1/pets?limit=50'));
 }
 
-/** Good clients at work; answers their waits in milliseconds. */
+/** Runs good clients; returns the milliseconds of their responses. */
 async function work(scene: Scene, working: { readonly goOn: boolean }): Promise<readonly number[]> {
   const waits: number[] = [];
   const good = async (): Promise<void> => {
@@ -121,7 +119,7 @@ async function work(scene: Scene, working: { readonly goOn: boolean }): Promise<
   return waits;
 }
 
-/** How late our own timers come at most: of that much nobody else is to blame. */
+/** Measures how late the timers of this process are, for which nothing else is to blame. */
 function lateness(share: Share): { ms: number } {
   const lag = { ms: 0 };
   let due = performance.now() + 50;
@@ -133,7 +131,7 @@ function lateness(share: Share): { ms: number } {
   return lag;
 }
 
-/** By how much C44's times may be missed here. */
+/** Returns the allowed error of C44's times in words. */
 function words({ ms }: { readonly ms: number }): string {
   return `${seconds(slackMs)} s of slack, and ${seconds(ms)} s by which our own timers were late`;
 }

@@ -1,7 +1,4 @@
-/**
- * R11: SIGTERM in the middle of work loses nothing, cuts nobody off who behaves, and is over in
- * time.
- */
+/** R11: SIGTERM under load loses nothing, cuts no well-behaved client off, and ends in time. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
@@ -15,22 +12,20 @@ import { atOnce, count, inTime, seconds, type TortureRow, type Share } from './r
 import { Scene } from './scene.js';
 
 const fullRounds = 50;
-/**
- * A round mostly waits for the grace of half-sent requests, so that several fit beside each other.
- */
+/** The number of rounds at once, because a round mostly waits for half-sent requests. */
 const lanes = 10;
 const keepers = 8;
 const comers = 2;
-/** Of each kind of connection that asks for nothing just then. */
+/** The number of idle connections of each kind. */
 const others = 3;
 /**
- * How long the server keeps idle connections for a request that is on its way, and how much of that
- * we leave to chance.
+ * The milliseconds for which the server keeps idle connections for a request on its way, and the
+ * part of these left to chance.
  */
 const lastWordMs = 250;
 const spareMs = 50;
 const patienceMs = 15_000;
-/** How long the server may take to end. */
+/** The milliseconds that the server may take to end. */
 const endMs = 10_000;
 
 export const stop: TortureRow = {
@@ -50,24 +45,24 @@ export const stop: TortureRow = {
 };
 
 /**
- * Why no answer came: the connection ended in peace before one began, or the kernel made it and the
- * server never took it, as it had stopped listening.
+ * Why no response came: the connection ended before the request, or the server never accepted it,
+ * because it had stopped listening.
  */
 type Unanswered = 'let go' | 'never taken';
 
-/** What the rounds came to, and what their clients met. */
+/** The counts of all rounds. */
 class Tally {
   acknowledged = 0;
   readonly endsMs: number[] = [];
-  /** Answered 503. */
+  /** Requests that got a 503. */
   refused = 0;
-  /** Connections that ended in peace while a client's next request was on its way. */
+  /** Connections that ended while a client's next request was on its way. */
   letGo = 0;
-  /** Connections that were never taken. */
+  /** Connections that were never accepted. */
   unaccepted = 0;
-  /** Requests on idle connections around the signal that were answered. */
+  /** Requests on idle connections around the signal that got a response. */
   lastWords = 0;
-  /** Such requests that were not, but came too late by no fault of the server. */
+  /** Such requests without a response that came too late through no fault of the server. */
   starved = 0;
 }
 
@@ -77,7 +72,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
   const { pid, port } = server;
   const open = (): Promise<Client> => connectTo(share, { port });
 
-  /** A connection that is kept behind an answer. */
+  /** Opens a connection and keeps it idle after a response. */
   const openIdle = async (): Promise<Client> => {
     const client = (await open()).send(bytesOf('GET', '/v1/pets'));
     assert.equal((await client.answer()).status, 200);
@@ -85,7 +80,8 @@ async function round(share: Share, tally: Tally): Promise<void> {
   };
 
   /**
-   * Adds, and books the answer. Only a connection that the server may not have taken may be reset.
+   * Adds a pet and records the response. Only a connection that the server may not have accepted
+   * may be reset.
    */
   const addOver = async (
     client: Client,
@@ -112,7 +108,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
     return answer;
   };
 
-  /** Adds over one connection after the other, each until it ends, until there is none to be had. */
+  /** Adds pets over one connection after the other, until none can be opened. */
   const keepAdding = async (headers: readonly string[] = []): Promise<void> => {
     for (;;) {
       const client = await Client.connect(port).catch(() => undefined);
@@ -127,10 +123,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
     }
   };
 
-  /**
-   * Adds over an idle connection so long behind now, which is when the server is told to stop: that
-   * must be answered.
-   */
+  /** Adds a pet over an idle connection `behindMs` after the signal, which must get a response. */
   const askAtTheEnd = async (client: Client, behindMs: number): Promise<void> => {
     const since = performance.now();
     const waitedBefore = waitedMsOf(pid);
@@ -140,8 +133,8 @@ async function round(share: Share, tally: Tally): Promise<void> {
       tally.lastWords++;
       return;
     }
-    // The process still waits for those that are half-sent, so that the kernel can still be asked
-    // what held it up.
+    // The process still waits for half-sent requests, so that the kernel still shows what delayed
+    // it.
     const readMs = sentMs + waitedMsOf(pid) - waitedBefore;
     assert.ok(
       readMs > lastWordMs - spareMs,
@@ -163,11 +156,10 @@ async function round(share: Share, tally: Tally): Promise<void> {
     atOnce(keepers, keepAdding),
     atOnce(comers, () => keepAdding(['Connection: close'])),
   ]);
-  // It fails while we wait for something else, and is asked for below.
+  // May reject before it is awaited below.
   working.catch(() => undefined);
   await Promise.race([working, wait(50 + share.random.below(400))]);
-  // The first asks before the signal, which finds its request on the way; the others while idle
-  // connections are kept.
+  // The first request is sent before the signal, the others while idle connections are kept.
   const asking = Promise.all(
     askers.map((asker, index) =>
       askAtTheEnd(asker, index * share.random.below(lastWordMs / askers.length)),

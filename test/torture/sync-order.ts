@@ -1,6 +1,6 @@
 /**
- * R3: the order of the system calls themselves: bytes and their sync, then the 201; and nothing
- * more behind a failed sync.
+ * R3: the order of system calls: a write with its sync, then the 201, and no write after a failed
+ * sync.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { Scene } from './scene.js';
 
 const fullAdds = 2000;
 const writers = 8;
-/** As many as libuv has for the disk. */
+/** The number of libuv's threads for the disk. */
 const threads = 4;
 const failingSyncModule = fileURLToPath(new URL('failing-sync.js', import.meta.url));
 const tracedCalls = 'openat,write,writev,pwrite64,pwritev,sendto,sendmsg,fdatasync,fsync,ftruncate';
@@ -26,7 +26,7 @@ const draft = { name: 'animal', categoryId: 1 };
 export const syncOrder: TortureRow = {
   id: 'R3',
   title:
-    'order of the system calls under `strace -f`: a write of O_DSYNC, then its 201; folder before the first 201; nothing written behind a failed sync',
+    'order of the system calls under `strace -f`: a write of O_DSYNC, then its 201; folder before the first 201; nothing written after a failed sync',
   fullS: 5,
   run: async (share) => {
     needPrograms('strace');
@@ -48,7 +48,7 @@ export const syncOrder: TortureRow = {
   },
 };
 
-/** Adds by several at once, without a fault; answers how many. */
+/** Adds pets by several clients at once, without a fault; returns their number. */
 async function traceSound(share: Share): Promise<number> {
   const { scene, traced } = await startTraced(share);
   let begun = 0;
@@ -62,8 +62,8 @@ async function traceSound(share: Share): Promise<number> {
 }
 
 /**
- * Lets the sync of the `when`th write fail: no 201 from then on, readers served, nothing synced or
- * written again.
+ * Makes the sync of the `when`th write fail. From then on there is no 201, reads are served, and
+ * nothing is synced or written.
  */
 async function traceFailingSync(share: Share, errno: string, when: number): Promise<void> {
   const { scene, traced } = await startTraced(share, { failingSync: [when, errno] });
@@ -76,8 +76,8 @@ async function traceFailingSync(share: Share, errno: string, when: number): Prom
 }
 
 /**
- * Lets the `when`th write of some thread fail: cut off and broken too, but a full disk that took
- * nothing is undone and tried again.
+ * Makes the `when`th write of some thread fail. The batch is cut off and the file is broken; but on
+ * a full disk it is undone and tried again.
  */
 async function traceFailingWrite(share: Share, errno: string, when: number): Promise<void> {
   const failingWrite = `inject=write:error=${errno}:when=${when}`;
@@ -96,7 +96,7 @@ async function traceFailingWrite(share: Share, errno: string, when: number): Pro
   for (const id of ids) assert.ok(written.includes(id), 'a 201 of what was never written');
 }
 
-/** Adds until one is refused; answers the ids of those before. */
+/** Adds until an insert is refused; returns the ids before. */
 async function addUntilRefused(clients: Clients): Promise<string[]> {
   const ids: string[] = [];
   for (;;) {
@@ -118,8 +118,8 @@ async function holdBroken(clients: Clients, failed: string): Promise<void> {
 }
 
 /**
- * Readers are served, and adding goes on, at the latest once each of the threads has failed;
- * answers the id.
+ * Checks that reads are served and that adding goes on at the latest after each thread has failed
+ * once; returns the id.
  */
 async function holdRecovered(clients: Clients): Promise<string> {
   for (let tried = 0; ; tried++) {
@@ -130,34 +130,33 @@ async function holdRecovered(clients: Clients): Promise<string> {
   }
 }
 
-/** A system call; `began` and `ended` are line numbers, which order all calls of all threads. */
+/** A system call. `began` and `ended` are line numbers, which order the calls of all threads. */
 interface SystemCall {
   readonly name: string;
-  /** As strace prints them, the path or socket behind each descriptor included. */
+  /** The arguments as strace prints them, with the path or socket of each descriptor. */
   readonly args: string;
   readonly began: number;
   ended: number;
-  /** What stands behind the `=`; empty where it never ended. */
+  /** The text after the `=`; empty if the call never ended. */
   result: string;
 }
 
-/** What a server has done. */
+/** The system calls of a server. */
 interface Trace {
   readonly path: string;
   readonly calls: readonly SystemCall[];
-  /** Those on the data file. */
+  /** The calls on the data file. */
   readonly onFile: readonly SystemCall[];
 }
 
-/** Makes a server's calls fail. */
 interface Failures {
-  /** Which write's sync, and how. */
+  /** The number of the write whose sync fails, and the errno. */
   readonly failingSync?: readonly [when: number, errno: string];
-  /** For strace, which then tells of the data file alone. */
+  /** An argument for strace, which then traces only the data file. */
   readonly failingWrite?: string;
 }
 
-/** A server under strace, and what it has done once it has ended. */
+/** Starts a server under strace; returns its calls after its end. */
 async function startTraced(
   share: Share,
   { failingSync, failingWrite }: Failures = {},
@@ -165,7 +164,7 @@ async function startTraced(
   const home = folder(share);
   const path = join(home, 'new', 'pets.jsonl');
   const file = join(home, 'trace');
-  // -D: the server is our own child, so that it hears our signals.
+  // -D makes the server a child of this process, so that it gets the signals.
   const under = ['strace', '-f', '-D', '-y', '-s', '1000000', '-o', file];
   under.push('-e', `trace=${tracedCalls}`);
   if (failingWrite !== undefined) under.push('-e', failingWrite, '-P', path);
@@ -176,8 +175,7 @@ async function startTraced(
   const env = { PETSTORE_API_KEYS: key, ...failing };
   const scene = await Scene.start(share, { path }, { under, env });
   const traced = async (): Promise<Trace> => {
-    // strace writes on for a moment after its child is gone; short process ids it fills up with
-    // spaces.
+    // strace writes on after its child has ended. It pads short process ids with spaces.
     const end = new RegExp(`^${scene.server.pid} +\\+\\+\\+ (exited|killed)`, 'm');
     const text = await until('the end of the trace', () => {
       const written = readFileSync(file, 'utf8');
@@ -190,8 +188,8 @@ async function startTraced(
 }
 
 /**
- * A line of a trace made with `-f -y`: a thread's call with its result; or its beginning alone, and
- * on a later line its end.
+ * Matches a line of a trace made with `-f -y`: a call with its result, its beginning, or its end on
+ * a later line.
  */
 const traceLine =
   /^([0-9]+) +(?:([a-z0-9_]+)\(|<\.\.\. [a-z0-9_]+ resumed>)(.*)(?: <unfinished \.\.\.>|\) += (.*))$/;
@@ -219,12 +217,12 @@ function hasFailed({ result }: SystemCall): boolean {
   return result.startsWith('-1');
 }
 
-/** The mark that stands where a sync was let fail. */
+/** Returns the mark of a sync that was made to fail. */
 function failedSync({ calls }: Trace): SystemCall | undefined {
   return calls.find(({ name, args }) => name === 'openat' && args.includes('.sync-failed"'));
 }
 
-/** Holds the calls against the claims; answers how many 201s there are. */
+/** Checks the order of the calls; returns the number of 201s. */
 function holdOrder(trace: Trace): number {
   const { path, calls, onFile } = trace;
   const failed = failedSync(trace);
@@ -239,7 +237,7 @@ function holdOrder(trace: Trace): number {
   for (const { args } of opened)
     assert.match(args, /O_DSYNC/, 'a write to the file is not its fdatasync too');
 
-  // The file's name and its new folder's name are on the disk before the first 201.
+  // The names of the file and its new folder are on the disk before the first 201.
   const replies = calls.filter(({ args }) => args.includes('HTTP/1.1 201'));
   const made = opened.find(({ args }) => args.includes('O_CREAT'));
   assert.ok(made !== undefined, 'the file is never made');
@@ -258,7 +256,7 @@ function holdOrder(trace: Trace): number {
     assert.ok(isSynced, `${above} is not synced before the first 201`);
   }
 
-  // The last one is the one whose sync failed.
+  // The last write is the one whose sync failed.
   const whole = onFile.filter(isWhole);
   const synced = failed === undefined ? whole : whole.slice(0, -1);
   const written = new Map(synced.flatMap((call) => idsIn(call.args).map((id) => [id, call])));
@@ -275,12 +273,12 @@ function holdOrder(trace: Trace): number {
   return seen;
 }
 
-/** The path of the first argument, which `-y` prints behind the descriptor. */
+/** Returns the path of the first argument, which `-y` prints after the descriptor. */
 function descriptorOf(args: string): string | undefined {
   return /^[0-9]+<([^>]*)>/.exec(args)?.[1];
 }
 
-/** Whether a call wrote all of its bytes, as `O_DSYNC` with their sync. */
+/** True if a call wrote all of its bytes, which `O_DSYNC` syncs. */
 function isWhole({ name, args, result }: SystemCall): boolean {
   return /write/.test(name) && result !== '' && args.endsWith(`, ${result}`);
 }

@@ -1,23 +1,20 @@
-/**
- * A server watched while something is wrong: readers must be served throughout, adding must be
- * refused in time.
- */
+/** A server that is observed during a fault: reads must be served, and inserts refused in time. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
 import { Scene, type Begun, type StartOptions } from './scene.js';
 
-/** How long a refusal may take, but for those that find out that a disk hangs. */
+/** The milliseconds that a refusal may take, except on a disk that hangs. */
 export const refusalMs = 100;
-/** How many adds at once meet the fault. */
+/** The number of inserts that meet the fault at once. */
 const adders = 4;
-/** As an add on a disk that hangs. */
+/** The milliseconds of a probe, as of an insert on a disk that hangs. */
 const probeMs = 10_000;
-/** By how much a busy machine may make one answer of ten later than it would be. */
+/** The milliseconds by which a busy machine may delay one response in ten. */
 const busyMs = 1_000;
 
-/** A scene with some animals, and one reader and one probe that never pause for long. */
+/** A scene with some pets, a reader and a probe that run all the time. */
 export class Watched {
   readonly #scene: Scene;
   readonly #watching: Promise<unknown>;
@@ -29,7 +26,7 @@ export class Watched {
     this.#watching.catch(() => undefined);
   }
 
-  /** Starts a server, and adds a few animals. */
+  /** Starts a server and adds a few pets. */
   static async start(
     share: Share,
     begun?: Partial<Begun>,
@@ -45,14 +42,12 @@ export class Watched {
   }
 
   /**
-   * Adds until the fault is met, and so many more; answers how many milliseconds the slowest
-   * refusal took.
+   * Adds until the fault is met, and then `adds` more; returns the slowest refusal in milliseconds.
    */
   async refuses(withinMs = refusalMs, adds = 20): Promise<number> {
     const { clients, ledger } = this.#scene;
     const met = [...(await this.#scene.write(adders, (refused) => refused === 0))];
-    // What was too long for a disk that is nearly full tells nothing of what is shorter; but longer
-    // than a page is too long.
+    // A nearly full disk may have room for a shorter pet, but not for one longer than a block.
     const page = { name: 'x'.repeat(5000), categoryId: 1 };
     for (let refused = 0; refused <= adds; ) {
       const answer = await clients.add(page);
@@ -75,7 +70,7 @@ export class Watched {
     return Math.max(...met.map(({ ms }) => ms));
   }
 
-  /** With the fault gone it adds again by itself, and what it added outlasts it. */
+  /** Checks that inserts succeed again without help, and that the pets survive. */
   async recovers(): Promise<void> {
     const isReady = async () => (await this.#scene.clients.readiness()).status === 200;
     await until('it to be ready again by itself', isReady, 5_000);
@@ -84,12 +79,12 @@ export class Watched {
     await this.startsAgain();
   }
 
-  /** The next start needs no help and adds at once; all that was acknowledged is there. */
+  /** Checks that the next start needs no help and has all acknowledged pets. */
   async startsAgain(): Promise<void> {
     await (await Watched.start(this.#scene.share, this.#scene)).end();
   }
 
-  /** Ends the server on request; every read until then was answered 200. */
+  /** Stops the server by SIGTERM; every read until then got 200. */
   async end(): Promise<void> {
     await this.#scene.check();
     this.#isWatching = false;
@@ -105,7 +100,7 @@ export class Watched {
     }
   }
 
-  /** Whether it is ready or not, it says so in time. */
+  /** Checks that readiness responds in time, whether ready or not. */
   async #probe(): Promise<void> {
     while (this.#isWatching) {
       const { status, ms } = await this.#scene.clients.readiness();
