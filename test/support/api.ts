@@ -1,4 +1,4 @@
-/** Owns the report of the public types: what the package exports, in tsc's declarations. */
+/** Makes docs/api.d.ts, the report of the public types of the package. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
@@ -7,18 +7,17 @@ import { root } from './process.js';
 /** The committed report. */
 export const apiFile = join(root, 'docs/api.d.ts');
 
-const opening = `// The public types of the package: the names of each entry, and all declarations that they are
-// made of, without comments. \`make api\` writes this file from what tsc made of src, and a test
-// compares the two: a change of the public types is seen as a change of this file.
+const opening = `// The public types of the package: the names of each entry, and all declarations that they use,
+// without comments. \`make api\` writes this file from the output of tsc. A test compares the two, so
+// that every change of the public types is visible in this file.
 `;
 
-/** The declarations of one module of dist. */
+/** The declarations of a module of dist. */
 interface Module {
-  /** The statement of each name that is declared here; several of an overloaded function. */
+  /** The statements that declare each name; an overloaded function has several. */
   readonly declared: ReadonlyMap<string, string>;
-  /** What a name that comes from another module of ours is called there, and where. */
+  /** The name and the file in dist of each imported name. */
   readonly imported: ReadonlyMap<string, readonly [name: string, file: string]>;
-  /** The names that the module exports. */
   readonly exported: readonly string[];
 }
 
@@ -36,7 +35,7 @@ function moduleOf(file: string): Module {
     .replace(/^ *\/\*\*.*?\*\/\n|^\/\/.*$/gms, '')
     // tsc breaks a line before each comment within a list of names.
     .replace(/(?<=[{,]) \n/g, ' ');
-  // What continues a statement is indented, or closes a brace.
+  // A line that continues a statement is indented, or closes a brace.
   for (const statement of text.split(/\n(?=\w)/)) {
     const own = /^(export )?(?:declare )?(?:interface|class|type|function|const) (\w+)\b/.exec(
       statement,
@@ -53,7 +52,7 @@ function moduleOf(file: string): Module {
     const [, kind, list, from] =
       /^(import|export) (?:type )?\{([^}]*)\}(?: from '(.+)')?;/.exec(statement) ?? [];
     if (list === undefined) {
-      // A module of Node or of a library, by its default or as a whole.
+      // A default or namespace import of Node or of a library.
       assert.match(
         statement,
         /^(import .* from '[^.].*';|export \{\};)?$/,
@@ -82,7 +81,7 @@ function declarationFile(script: string): string {
   return script.replace(/\.js$/, '.d.ts');
 }
 
-/** Notes the declaration of a name that a module knows, and those of the names in it. */
+/** Adds the declaration of a name to `noted`, and the declarations of all names in it. */
 function note(name: string, file: string, noted: Map<string, string>): void {
   const { declared, imported } = moduleOf(file);
   const source = imported.get(name);
@@ -100,7 +99,7 @@ function note(name: string, file: string, noted: Map<string, string>): void {
   for (const [word] of statement.matchAll(/[A-Za-z_$][\w$]*/g)) note(word, file, noted);
 }
 
-/** The report as it must be. */
+/** Returns the report for the present build. */
 export function publicApi(): string {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const noted = new Map<string, string>();

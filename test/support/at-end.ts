@@ -1,9 +1,9 @@
 /**
- * Owns what a test leaves to be ended: last begun, first ended, each though another fails, so that
- * no process outlives its test.
+ * Cleans up after tests, in reverse order. Each cleanup runs even if another fails, so that no
+ * process outlives its test.
  */
 
-/** A test's context, or what a property's run has in its place. */
+/** The context of a test, or a `Stretch`. */
 export interface Ending {
   after(end: () => Promise<void>): void;
 }
@@ -11,8 +11,8 @@ export interface Ending {
 const endings = new WeakMap<Ending, (() => unknown)[]>();
 
 /**
- * Runs this behind the test, before what was handed in earlier; a failure of one fails the test
- * once all have run.
+ * Runs `end` after the test, before the cleanups that were registered earlier. If a cleanup fails,
+ * the test fails once all have run.
  */
 export function atEnd(t: Ending, end: () => unknown): void {
   const known = endings.get(t);
@@ -35,7 +35,7 @@ export function atEnd(t: Ending, end: () => unknown): void {
   });
 }
 
-/** What a test's context is to work outside of a test: it ends what was begun for it when told to. */
+/** A substitute for a test context outside of tests. `end` runs its cleanups. */
 export class Stretch implements Ending {
   readonly #ends: (() => Promise<void>)[] = [];
 
@@ -43,7 +43,7 @@ export class Stretch implements Ending {
     this.#ends.push(end);
   }
 
-  /** A stretch within this one, which ends with it at the latest. */
+  /** Returns a stretch that ends with this stretch, or earlier. */
   within(): Stretch {
     const own = new Stretch();
     atEnd(this, () => own.end());

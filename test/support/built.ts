@@ -1,12 +1,12 @@
 /**
- * Ends a process that would test an old build: where dist is older than src, or the built tests
- * older than test. Every file of tests imports this, most of them by what they import.
+ * Exits with an error if dist is older than src, or test-dist older than test. Every test file
+ * imports this module, most of them indirectly.
  */
 import { readdirSync, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import './environment.js';
 
-/** The first script of a build whose source was changed since, or is gone. */
+/** Returns the first script of a build whose source was changed later, or deleted. */
 export function outdated(sources: string, build: string): string | undefined {
   return readdirSync(build, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.js'))

@@ -1,15 +1,11 @@
-/**
- * Certificates for the tests, signed by themselves, for the name localhost and the address
- * 127.0.0.1.
- */
+/** Makes self-signed certificates for localhost and 127.0.0.1. */
 import { execFileSync } from 'node:child_process';
 
 const ecKey = 'ec -pkeyopt ec_paramgen_curve:prime256v1';
 
 /**
- * Makes a key and its certificate, as PEM.
- *
- * @param algorithm What `openssl req -newkey` takes, with the options of that algorithm.
+ * Makes a key and its certificate, in PEM.
+ * @param algorithm - The argument of `openssl req -newkey`, with the options of the algorithm.
  */
 export function newCertificate(algorithm = ecKey): { readonly key: string; readonly cert: string } {
   const request =

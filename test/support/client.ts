@@ -1,7 +1,4 @@
-/**
- * The one HTTP client of tests and torture: the conformance suite's connection, with what only
- * tests of our own server may do and ask.
- */
+/** The HTTP client of the tests: the connection of the conformance suite, with stricter checks. */
 import assert from 'node:assert/strict';
 import {
   connectTo,
@@ -12,9 +9,9 @@ import { patienceMs } from './waiting.js';
 
 export type { Answer };
 
-/** A connection of the conformance suite that asks more of answers, and may behave badly. */
+/** A client connection that checks each response, and can misbehave. */
 export class Client extends RawConnection {
-  /** How the connection broke, where it did not end in peace. */
+  /** The error of the socket, if any. */
   failure: Error | undefined;
 
   static async connect(port: number): Promise<Client> {
@@ -23,7 +20,7 @@ export class Client extends RawConnection {
     return client;
   }
 
-  /** Sends a text in pieces that the server reads one at a time. */
+  /** Sends a text in parts of `bytesEach`, each in a tick of its own. */
   async drip(text: string, bytesEach = 1): Promise<this> {
     for (let at = 0; at < text.length && !this.socket.destroyed; at += bytesEach) {
       this.send(text.slice(at, at + bytesEach));
@@ -32,12 +29,10 @@ export class Client extends RawConnection {
     return this;
   }
 
-  /** Goes away by a reset. */
   reset(): void {
     this.socket.resetAndDestroy();
   }
 
-  /** Stops reading, so that the server's answers pile up. */
   pause(): void {
     this.socket.pause();
   }
@@ -46,26 +41,29 @@ export class Client extends RawConnection {
     this.socket.resume();
   }
 
-  /** Whether it is closed for good, not only ended by the server. */
+  /** True if the socket is closed on both sides. */
   get isClosed(): boolean {
     return this.socket.closed;
   }
 
-  /** The next answer, which must say its length in one way, and nothing that is not printable. */
+  /** Receives the next response, and checks its head: printable lines, and one length. */
   async answer(method = 'GET', withinMs = patienceMs): Promise<Answer> {
     const answer = await super.nextResponse(method, withinMs);
     const [head = ''] = answer.came.split('\r\n\r\n', 1);
     assert.match(head, /^HTTP\/1\.1 \d{3} [ -~]*(\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~]*)*$/);
-    assert.ok(!answer.headers.has('transfer-encoding'), 'an answer of known length is not chunked');
+    assert.ok(
+      !answer.headers.has('transfer-encoding'),
+      'a response of known length must not be chunked',
+    );
 
     const { status } = answer;
     const hasNoBody = method === 'HEAD' || status < 200 || status === 204 || status === 304;
     const length = header(answer, 'Content-Length');
-    assert.ok(hasNoBody || length !== undefined, 'an answer with a body has a Content-Length');
+    assert.ok(hasNoBody || length !== undefined, 'a response with a body needs a Content-Length');
     return answer;
   }
 
-  /** Expects the next answers, each as `assertAnswer` does; answers the last of them. */
+  /** Receives the next responses, checks each by `assertAnswer`, and returns the last. */
   async expect(...expected: readonly (number | string)[]): Promise<Answer> {
     let last: Answer | undefined;
     for (const each of expected) {
@@ -76,22 +74,19 @@ export class Client extends RawConnection {
   }
 
   /**
-   * Waits for the server to close its side; answers how long that took, in milliseconds. Nothing
-   * more may have come.
+   * Waits until the server closes its side, and returns the time in milliseconds. Fails if more
+   * bytes arrive.
    */
   async closed(withinMs = patienceMs): Promise<number> {
     const since = performance.now();
     const hasEnded = await this.ends(withinMs);
-    assert.equal(this.received, '', 'nothing comes behind the last answer');
+    assert.equal(this.received, '', 'bytes arrived after the last response');
     assert.ok(hasEnded, `${withinMs} ms passed before the connection ended`);
     return performance.now() - since;
   }
 }
 
-/**
- * A client that asks one thing after the other, over one connection for as long as the server keeps
- * it.
- */
+/** A client that sends requests one at a time, on one connection while the server keeps it open. */
 export class Caller {
   readonly #port: number;
   #client: Client | undefined;
@@ -101,8 +96,8 @@ export class Caller {
   }
 
   /**
-   * The answer to the bytes of a request that is no HEAD; undefined where the server is gone, or
-   * goes before it has answered.
+   * Sends the bytes of a request other than HEAD, and returns the response; undefined if the server
+   * is gone before it has responded.
    */
   async ask(bytes: string, withinMs?: number): Promise<Answer | undefined> {
     if (this.#client?.hasEnded) this.end();
@@ -125,17 +120,16 @@ export class Caller {
   }
 }
 
-/** The one value of a header; undefined where it is absent, a failure where it came twice. */
+/** Returns a header; undefined if it is absent. Fails if it is repeated. */
 export function header(answer: Answer, name: string): string | undefined {
   const values = answer.headers.get(name.toLowerCase()) ?? [];
-  assert.ok(values.length <= 1, `${name} came ${values.length} times`);
+  assert.ok(values.length <= 1, `${name} has ${values.length} values`);
   return values[0];
 }
 
 /**
- * Expects an answer.
- *
- * @param expected Its status; with more, also the code of its error, or its whole body, as in
+ * Checks a response.
+ * @param expected - The status, optionally with the error code or the whole body, as in
  * `404 not_found` and `200 []`.
  */
 export function assertAnswer(answer: Answer, expected: number | string, what?: string): void {
@@ -147,7 +141,7 @@ export function assertAnswer(answer: Answer, expected: number | string, what?: s
   assert.equal(came, expected, what ?? answer.body);
 }
 
-/** The Error body by the letter of the specification and of P3; answers its message. */
+/** Checks an Error body by the specification and P3, and returns its message. */
 export function assertError(answer: Answer, status: number, code: string): string {
   assert.deepEqual([answer.status, codeOf(answer)], [status, code], answer.body);
   assert.equal(header(answer, 'Content-Type'), 'application/json');
@@ -164,7 +158,7 @@ export function assertError(answer: Answer, status: number, code: string): strin
   return body.message;
 }
 
-/** What every answer carries (C47). */
+/** Checks the headers of every response (C47). */
 export function assertCommonHeaders(answer: Answer): void {
   assert.equal(header(answer, 'Cache-Control'), 'no-store');
   assert.equal(header(answer, 'X-Content-Type-Options'), 'nosniff');

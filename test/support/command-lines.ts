@@ -1,25 +1,25 @@
 /**
- * The process behind `command`: takes a command line as a message, runs it within itself, and
- * answers what came of it.
+ * The child process of `command`. It receives each command line as a message, runs it in this
+ * process, and sends the exit code and the output.
  */
 import { mock } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-/** What a command line begins with; the environment is all that it has beside PATH. */
+/** A command line with its folder and environment, to which PATH is added. */
 export interface CommandMessage {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<NodeJS.ProcessEnv>;
 }
 
-/** How it ended. */
+/** The result of a command line. */
 export interface CommandEnd {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Thrown in place of an end of the process. */
+/** Thrown by `process.exit`, in place of the end of the process. */
 class Exit extends Error {
   readonly code: number;
 
@@ -35,7 +35,7 @@ const [node = '', server = ''] = [
 ];
 const { PATH = '' } = process.env;
 const exit = process.exit.bind(process);
-/** What a process would have taken with it. */
+/** Events whose listeners would end with a process of the command's own. */
 const ownEvents = ['SIGHUP', 'SIGINT', 'SIGTERM', 'uncaughtException'];
 
 process.once('disconnect', () => exit(0));
@@ -51,11 +51,11 @@ process.on('message', (line: CommandMessage) => {
 
 async function run({ args, cwd, env }: CommandMessage): Promise<CommandEnd> {
   process.chdir(cwd);
-  // The program reads its name as it is loaded.
+  // The program reads its own name when it is loaded.
   process.argv = [node, server, ...args];
   process.env = { PATH, ...env };
   const intervals = mock.method(globalThis, 'setInterval');
-  const [stdout, stderr] = [heard(process.stdout), heard(process.stderr)];
+  const [stdout, stderr] = [captured(process.stdout), captured(process.stderr)];
   process.exit = (code) => {
     throw new Exit(Number(code ?? 0));
   };
@@ -79,8 +79,8 @@ async function run({ args, cwd, env }: CommandMessage): Promise<CommandEnd> {
   return { code, stdout: stdout.join(''), stderr: stderr.join('') };
 }
 
-/** What is written to a stream from now on, and not there. */
-function heard(stream: NodeJS.WriteStream): readonly string[] {
+/** Captures the writes to a stream, and returns them as a growing list. */
+function captured(stream: NodeJS.WriteStream): readonly string[] {
   const texts: string[] = [];
   mock.method(stream, 'write', (text: string, written?: () => void) => {
     texts.push(text);

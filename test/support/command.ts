@@ -1,8 +1,7 @@
 /**
- * Runs command lines of dist/server.js that end by themselves: one after the other in one process,
- * which the whole test file shares. There are some 340; a process for each took 73 s of processor
- * time in the eleven files that have them, instead of 37, of 200 in all. What only a process of its
- * own shows (signals, standard streams, what keeps it alive, several at once) is for `run`.
+ * Runs command lines of dist/server.js one after the other in one child process, which the test
+ * file shares. For some 340 command lines, that takes 37 s of processor time; a process each took
+ * 73 s. Use `runServer` for tests of signals, standard streams, or several processes at once.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +13,7 @@ import type { CommandEnd, CommandMessage } from './command-lines.js';
 import { type Ended, extension, extensionArgs, type RunOptions } from './process.js';
 
 let shared: ChildProcess | undefined;
-/** Ends behind the last command line that was given. */
+/** Settles once the last command line has ended. */
 let last: Promise<unknown> = Promise.resolve();
 
 after(async () => {
@@ -24,7 +23,7 @@ after(async () => {
   await ended;
 });
 
-/** Runs a command line to its end. @param options Its `isGroup` means nothing here. */
+/** Runs a command line to its end. `isGroup` has no effect. */
 export function command(args: readonly string[], { cwd, env = {} }: RunOptions): Promise<Ended> {
   const ended = last.then(() => runNext({ args, cwd, env }));
   last = ended.catch(() => undefined);
@@ -35,7 +34,8 @@ async function runNext(line: CommandMessage): Promise<Ended> {
   shared ??= start();
   const child = shared;
   const end = await new Promise<CommandEnd>((resolve, reject) => {
-    const gone = (): void => reject(new Error(`the process ended at ${JSON.stringify(line.args)}`));
+    const gone = (): void =>
+      reject(new Error(`the child process ended during ${JSON.stringify(line.args)}`));
     child.once('exit', gone);
     child.once('message', (message: CommandEnd) => {
       child.off('exit', gone);

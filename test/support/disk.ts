@@ -1,14 +1,11 @@
-/**
- * A disk that fails: this machine's with some calls replaced, and the errors as node:fs rejects
- * with them.
- */
+/** Disks that fail: this machine's with some functions replaced, with the errors of node:fs. */
 import { constants } from 'node:os';
 import { appendInSteps, nodeDisk, type Disk } from '../../dist/journal/index.js';
 
-/** What a call of a disk may fail with. */
+/** The error codes with which a disk can fail. */
 export const errnos = ['EIO', 'ENOSPC', 'EDQUOT', 'EROFS', 'EMFILE'] as const;
 
-/** A system error by its errno's name, which libuv does not know of EDQUOT. */
+/** Returns a system error as node:fs does. libuv has no name for EDQUOT. */
 export function systemError(name: string): Error {
   const errno = -(
     Object.entries(constants.errno).find(([known]) => known === name)?.[1] ?? Number.NaN
@@ -18,22 +15,20 @@ export function systemError(name: string): Error {
 }
 
 let now = 0;
-/** For starts within a millisecond: no two torn tails may have one name. */
+/** A clock that never repeats a time, because torn tails are named by the time. */
 export const clock = (): number => ++now;
 
 /**
- * This machine's disk without the lock, which on Linux costs a process: for many files that nobody
- * else knows.
+ * This machine's disk without the lock, for tests of many files. On Linux a lock takes a process.
  */
 export const unlocked: Disk = { ...nodeDisk, lockFlags: 0, lock: async () => undefined };
 
-/** A disk of a test's own, of which more is replaced as the test goes on. */
+/** A disk whose functions a test can replace. */
 type ChangeableDisk = { -readonly [Name in keyof Disk]: Disk[Name] };
 
 /**
- * This machine's disk with some functions replaced, now or later. It appends by `write` and then
- * `datasync`: to the journal that is what one call of Linux is, which fails by its write or by its
- * sync and does not say by which.
+ * Returns this machine's disk with some functions replaced. It appends by `write` and `datasync` in
+ * place of the one call of Linux, so that a test can fail either.
  */
 export function diskWith(changes: Partial<Disk>): ChangeableDisk {
   const disk: ChangeableDisk = { ...nodeDisk, ...changes };

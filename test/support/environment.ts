@@ -1,16 +1,13 @@
 /**
- * Owns the environment of the tests. Importing this module removes every variable from
+ * Controls the environment of the tests. Importing this module removes every variable from
  * `process.env` that could change the outcome of a test, so that tests and the processes that they
  * start behave alike on every machine. Only modules of this folder read `process.env`.
  */
 
-/** The variables that stay: places, and what the test runner and the tests themselves define. */
+/** The variables that stay: paths, and those of the test runner and of the tests themselves. */
 const kept = /^(?:PATH|TMPDIR|NODE_V8_COVERAGE|NODE_TEST_CONTEXT|PETSTORE_TEST_[A-Z_]+)$/;
 
-/**
- * The environment that this process was started with. Only tools that people start themselves, such
- * as the benchmark, may use it.
- */
+/** The original environment. Only tools that people start, such as the benchmark, may use it. */
 export const callersEnvironment: Readonly<NodeJS.ProcessEnv> = Object.freeze({ ...process.env });
 
 for (const name of Object.keys(process.env)) if (!kept.test(name)) delete process.env[name];

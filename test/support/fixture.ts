@@ -1,7 +1,4 @@
-/**
- * Owns what most HTTP tests begin with: a petstore on a free port, and requests to it in a few
- * words.
- */
+/** Starts a petstore on a free port for a test, and sends requests to it. */
 import assert from 'node:assert/strict';
 import { atEnd, type Ending } from './at-end.js';
 import {
@@ -15,7 +12,7 @@ import { Client, type Answer } from './client.js';
 
 export const key = 'psk_test';
 
-/** A petstore that listens until the test ends. */
+/** A petstore that listens until the end of the test. */
 export interface Running {
   readonly petstore: Petstore;
   readonly port: number;
@@ -33,7 +30,7 @@ export async function start(
   return { petstore, ...listening };
 }
 
-/** A connection that is gone after the test, on which these bytes are sent first. */
+/** Opens a connection until the end of the test, and sends the bytes. */
 export async function connectTo(
   t: Ending,
   { port }: Pick<Running, 'port'>,
@@ -44,18 +41,18 @@ export async function connectTo(
   return client;
 }
 
-/** What a request in words may say beside its method and target. */
+/** The parts of a request besides its method and target. */
 export interface Words {
-  /** Header lines beside Host and Authorization. */
+  /** Header lines besides Host and Authorization. */
   readonly headers?: readonly string[];
   /** The value of Authorization; null for none. */
   readonly authorization?: string | null;
-  /** A byte string; its Content-Length is added. */
+  /** A byte string, for which Content-Length is added. */
   readonly body?: string;
   readonly version?: string;
 }
 
-/** The bytes of a request with the valid key. */
+/** Returns the bytes of a request, by default with the valid key. */
 export function bytesOf(
   method: string,
   target: string,
@@ -67,10 +64,7 @@ export function bytesOf(
   return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`;
 }
 
-/**
- * The answer to a request on a connection of its own. What the answer says of the connection must
- * be what happens.
- */
+/** Sends a request as {@link exchange} does. */
 export async function ask(
   port: number,
   method: string,
@@ -80,7 +74,10 @@ export async function ask(
   return await exchange(port, bytesOf(method, target, words), method);
 }
 
-/** The answer to the very bytes; whether the connection is kept is tried, not believed. */
+/**
+ * Sends bytes on a new connection, and returns the response. Checks that the connection then closes
+ * or stays open, as the response says.
+ */
 export async function exchange(
   port: number,
   bytes: string,
@@ -104,7 +101,7 @@ export async function exchange(
   }
 }
 
-/** Adds an animal by its JSON text; answers the stored animal's. */
+/** Adds a pet by its JSON text, and returns the JSON of the stored pet. */
 export async function add(port: number, json: string): Promise<string> {
   const answer = await ask(port, 'POST', '/v1/pets', {
     body: Buffer.from(json).toString('latin1'),
@@ -113,7 +110,7 @@ export async function add(port: number, json: string): Promise<string> {
   return answer.body;
 }
 
-/** The bodies of all animals that are stored. */
+/** Returns all stored pets, each as a short text. */
 export async function stored({ petstore }: Running): Promise<readonly string[]> {
   const pets = await petstore.storage.list({ limit: 100_000 });
   return pets.map(

@@ -1,26 +1,20 @@
-/** Folders for what needs no disk, and for what is measured on one. */
+/** Makes temporary folders in memory or on a disk. */
 import assert from 'node:assert/strict';
 import { accessSync, constants, mkdtempSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** The memory's file system of Linux. */
+/** The folder of Linux that is in memory. */
 const inMemory = '/dev/shm';
-/** The number of its kind, of `statfs(2)`. */
+/** The type of file systems in memory, from `statfs(2)`. */
 const tmpfs = 0x01021994;
 
-/**
- * Makes a folder in memory; among the temporary files where that cannot be, or has not so many
- * bytes free.
- */
+/** Makes a folder in memory; in the temporary folder if memory has less than `roomBytes` free. */
 export function folderInMemory(prefix: string, roomBytes: number): string {
   return mkdtempSync(join(hasRoom(roomBytes) ? inMemory : tmpdir(), prefix));
 }
 
-/**
- * Makes a folder that is on a disk: `/tmp` is memory on many a machine, `/var/tmp` outlives a
- * restart.
- */
+/** Makes a folder on a disk. It is in `/var/tmp`, because `/tmp` is in memory on many machines. */
 export function folderOnDisk(prefix: string): string {
   const folder = mkdtempSync(join('/var/tmp', prefix));
   assert.notEqual(statfsSync(folder).type, tmpfs, `${folder} is in memory`);

@@ -1,5 +1,4 @@
-// The one runner of processes, and dist/server.js as a stranger would run it: what it prints and
-// how it ends.
+// Runs processes, and dist/server.js in particular, and collects their output and exit codes.
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -16,16 +15,13 @@ import { until } from './waiting.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const serverFile = join(root, 'dist/server.js');
-/**
- * What tests are written in here, `.js` where they were built, and what Node needs to run a file of
- * it.
- */
+/** The extension of test files, `.js` if they are built, and Node's options to run such a file. */
 export const extension = extname(import.meta.filename);
 export const extensionArgs: readonly string[] =
   extension === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
 export const apiKey = 'test-key';
 
-/** An empty folder that is gone behind the test. */
+/** Makes an empty folder, which is removed after the test. */
 export function folder(t: Ending): string {
   const path = mkdtempSync(join(tmpdir(), 'petstore-'));
   atEnd(t, () => rmSync(path, { recursive: true, force: true }));
@@ -36,7 +32,7 @@ export interface RunOptions {
   readonly cwd: string;
   /** The variables that the process gets in addition to those of `childEnvironment`. */
   readonly env?: Readonly<NodeJS.ProcessEnv>;
-  /** It starts others, as npx does: signals are for all of them. */
+  /** True if it starts other processes, as npx does. Signals then go to all of them. */
   readonly isGroup?: boolean;
 }
 
@@ -47,18 +43,18 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Those that have not ended. */
+/** The processes that have not ended. */
 const living = new Set<StartedProcess>();
 
-/** Whether this file is being ended, and must start nothing more. */
+/** True once the test file was told to end. It must start no process then. */
 let isEnding = false;
 
-/** Where they do not end by a signal, they are killed so much later, in milliseconds. */
+/** The time in milliseconds after which processes that ignore SIGTERM are killed. */
 const graceMs = 5_000;
 
 /**
- * Ends what this file has started, and then itself: the runner hands the signal that ends it to
- * each file, and to nothing that a file has started.
+ * Ends all processes of this test file, then the file itself. The test runner sends its signal only
+ * to the file.
  */
 async function endAll(signal: NodeJS.Signals): Promise<void> {
   isEnding = true;
@@ -68,17 +64,17 @@ async function endAll(signal: NodeJS.Signals): Promise<void> {
   }, graceMs);
   await Promise.allSettled(Array.from(living, ({ ended }) => ended));
   clearTimeout(kill);
-  // Nobody listens to it any more.
+  // The listener ran once, so the signal now ends the process.
   process.kill(process.pid, signal);
 }
 
-/** A process that has been started. */
+/** A running process, and its output so far. */
 export class StartedProcess {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
   stdout = '';
   stderr = '';
-  /** Standard output and standard error as they came. */
+  /** Standard output and standard error together, in the order of arrival. */
   output = '';
   readonly #isGroup: boolean;
   #isOver = false;
@@ -89,8 +85,8 @@ export class StartedProcess {
     args: readonly string[],
     { cwd, env = {}, isGroup = false }: RunOptions,
   ) {
-    assert.ok(!isEnding, 'a file that is being ended starts nothing');
-    // A program that listens itself has its own way to end.
+    assert.ok(!isEnding, 'a test file that ends must start no process');
+    // A program with listeners of its own ends by them.
     for (const signal of ['SIGINT', 'SIGTERM'] as const)
       if (process.listenerCount(signal) === 0) process.once(signal, endAll);
     living.add(this);
@@ -124,14 +120,14 @@ export class StartedProcess {
     return this.child.pid ?? 0;
   }
 
-  /** The whole lines of standard output so far. */
+  /** The complete lines of standard output so far. */
   get lines(): readonly string[] {
     return this.stdout.split('\n').slice(0, -1);
   }
 
   /**
-   * What is found in its first line of standard output that has it; undefined where it ends without
-   * one.
+   * Waits for the first line of standard output for which `find` returns a value, and returns the
+   * value; undefined if the process ends first.
    */
   async found<Value>(find: (line: string) => Value | undefined): Promise<Value | undefined> {
     for (let seen = 0; ; ) {
@@ -152,7 +148,7 @@ export class StartedProcess {
       process.kill(-this.pid, signal);
   }
 
-  /** Sends a signal and answers how the process ended. */
+  /** Sends a signal, and waits for the end of the process. */
   end(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
     this.signal(signal);
     return this.ended;
@@ -164,9 +160,9 @@ export class StartedProcess {
   }
 }
 
-/** A server that listens. */
+/** A process of dist/server.js. */
 export class StartedServer extends StartedProcess {
-  /** Its JSON lines so far. */
+  /** The log lines so far. */
   get log(): readonly Record<string, unknown>[] {
     return this.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line));
   }
@@ -179,7 +175,7 @@ export class StartedServer extends StartedProcess {
     return Number(new URL(this.url).port);
   }
 
-  /** The first line of the log with this message, once there is one. */
+  /** Waits for the first log line with this message. */
   async said(msg: string): Promise<Record<string, unknown>> {
     return until(`"${msg}" in ${this.stdout} ${this.stderr}`, () =>
       this.log.find((line) => line['msg'] === msg),
@@ -198,7 +194,7 @@ export class StartedServer extends StartedProcess {
     return (await this.get(path, key)).text();
   }
 
-  /** Ends it by a signal, at which it must exit with 0. */
+  /** Sends a signal, and checks that the process exits with 0. */
   async stops(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
     const ended = await this.end(signal);
     assert.equal(ended.code, 0, ended.stderr);
@@ -215,14 +211,14 @@ export class StartedServer extends StartedProcess {
   }
 }
 
-/** Runs the server's program to its end. */
+/** Runs dist/server.js to its end, in a process of its own. */
 export function runServer(args: readonly string[], options: RunOptions): Promise<Ended> {
   return new StartedProcess(process.execPath, [serverFile, ...args], options).ended;
 }
 
 /**
- * Starts a server on a free port, with the key {@link apiKey} unless the environment says
- * otherwise; waits until it listens.
+ * Starts a server and waits until it listens. By default it has a free port and the key
+ * {@link apiKey}.
  */
 export async function startServer(
   t: TestContext,
@@ -235,13 +231,13 @@ export async function startServer(
   const ended = server.ended.then(({ code, stderr }) =>
     assert.fail(`ended with ${code}: ${stderr}`),
   );
-  // Lost by the time the server ends on purpose.
+  // Ignored once the server listens.
   ended.catch(() => undefined);
   await Promise.race([server.said('listening'), ended]);
   return server;
 }
 
-/** Matches the lines that a command logs if the machine or the database keeps it waiting. */
+/** Matches the lines that a command logs while it waits for the disk or the database. */
 const waitingLines =
   /^\{"level":"\w+","msg":"(?:reading the storage file|waiting for the database|the database can(?:not)? [a-z, ]+)".*\n/gm;
 
@@ -251,16 +247,16 @@ export function messagesOf({ stderr }: Pick<Ended, 'stderr'>): string {
 }
 
 /**
- * Asserts an end with this exit code and one line on standard error that matches, no stack trace.
+ * Checks that a command ended with this exit code, and with one matching line on standard error.
  */
 export function assertRefused(ended: Ended, code: number, line: RegExp): void {
-  assert.equal(ended.code, code, `the exit code of a command that said: ${ended.stderr}`);
+  assert.equal(ended.code, code, `exit code, after: ${ended.stderr}`);
   const message = messagesOf(ended);
   assert.match(message, /^[^\n]+\n$/);
   assert.match(message, line);
 }
 
-/** A port of 127.0.0.1 on which somebody listens until the test ends. */
+/** Listens on a port of 127.0.0.1 until the end of the test, and returns the port. */
 export async function takenPort(t: TestContext): Promise<number> {
   const taken = createServer().listen(0, '127.0.0.1');
   atEnd(t, () => taken.close());
@@ -269,8 +265,8 @@ export async function takenPort(t: TestContext): Promise<number> {
 }
 
 /**
- * A port of 127.0.0.1 that is free, below those that Linux gives to whoever asks for any (from
- * 32768): no connection of another test takes it before it is used.
+ * Returns a free port of 127.0.0.1. It is below 32768, from where Linux assigns ports, so that no
+ * connection of another test takes it before it is used.
  */
 export async function freePort(): Promise<string> {
   for (;;) {

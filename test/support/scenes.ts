@@ -1,7 +1,4 @@
-/**
- * Owns the scenes that several tests of HTTP and of plugins begin with, and answers that are
- * expected in a line.
- */
+/** Petstores, storages and plugins for several tests, and requests with an expected response. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
@@ -22,20 +19,19 @@ import { assertAnswer, header } from './client.js';
 import { ask, key, start, type Running, type Words } from './fixture.js';
 import { gate, until } from './waiting.js';
 
-/** The JSON of an animal, and of the same one once it is added as the first. */
+/** The JSON of a pet, and the JSON of the same pet once it is added as the first. */
 export const animal = '{"name":"a","categoryId":1}';
 export const firstAnimal = '{"id":1,"name":"a","categoryId":1}';
 
 export const noKey = { authorization: null };
-/** The headers of a request that is made by `fetch`. */
+/** The headers of a request by `fetch`. */
 export const keyHeaders = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
 
 /**
- * Asks, and expects an answer; answers it.
- *
- * @param request Its method and target, such as `GET /v1/pets`.
- * @param expected As in `assertAnswer`.
- * @param headers The values of some of its headers, undefined where there is none.
+ * Sends a request, checks the response, and returns it.
+ * @param request - The method and target, such as `GET /v1/pets`.
+ * @param expected - As in `assertAnswer`.
+ * @param headers - Expected headers of the response; undefined for an absent header.
  */
 export async function expectAnswer(
   port: number,
@@ -52,7 +48,7 @@ export async function expectAnswer(
   return answer;
 }
 
-/** Expects an answer for each of these, one after the other. */
+/** Calls {@link expectAnswer} for each row, one after the other. */
 export async function expectAnswers(
   port: number,
   rows: readonly (readonly [
@@ -65,7 +61,7 @@ export async function expectAnswers(
   for (const row of rows) await expectAnswer(port, ...row);
 }
 
-/** The OpenAPI document of a petstore. */
+/** Returns the OpenAPI document of a petstore. */
 export const documentOf = async (port: number) =>
   JSON.parse((await ask(port, 'GET', '/openapi.json', noKey)).body);
 
@@ -73,7 +69,7 @@ export const documentOf = async (port: number) =>
 export const startWith = (t: Ending, ...plugins: readonly Plugin[]): Promise<Running> =>
   start(t, { plugins });
 
-/** Starts a petstore whose log is kept: a text for each line, of its level, message and fields. */
+/** Starts a petstore, and collects its log lines as texts. */
 export async function startLogged(
   t: Ending,
   options?: Partial<PetstoreOptions>,
@@ -83,7 +79,7 @@ export async function startLogged(
   return { ...(await start(t, { ...options, log })), lines };
 }
 
-/** Serves on a free port, as somebody else's server, until the test ends; answers the port. */
+/** Starts a host's server on a free port until the end of the test, and returns the port. */
 export async function serve(t: Ending, listener: RequestListener): Promise<number> {
   const server = createServer(listener).listen(0, '127.0.0.1');
   atEnd(t, () => {
@@ -94,7 +90,7 @@ export async function serve(t: Ending, listener: RequestListener): Promise<numbe
   return Object(server.address()).port;
 }
 
-/** Asks a petstore over its own port, through somebody else's server, and within the process. */
+/** Returns functions that send a request by the petstore's port, by `handler`, and by `fetch`. */
 export async function everyWay(
   t: Ending,
   { petstore, port }: Running,
@@ -107,7 +103,7 @@ export async function everyWay(
   ];
 }
 
-/** A storage in memory that has what every storage has, and no more; some of it changed. */
+/** Returns a memory storage with only the required functions, some of them replaced. */
 export function plainStorage(
   change: (memory: PetStorage) => Partial<PetStorage> = () => ({}),
 ): PetStorage {
@@ -116,7 +112,7 @@ export function plainStorage(
   return { ...plain, ...change(plain) };
 }
 
-/** A verifier that lets nobody in before it is told to. */
+/** Returns a key verifier that blocks until `letIn` is called. */
 export function heldKeys() {
   const [asked, letIn] = [gate(), gate()];
   const keys = async (): Promise<string> => {
@@ -127,7 +123,7 @@ export function heldKeys() {
   return { keys, asked: asked.opened, letIn: letIn.open };
 }
 
-/** A storage that adds nothing before it is told to. */
+/** Returns a storage whose `insert` blocks until `release` is called. */
 export function heldStorage() {
   const [inserting, release] = [gate(), gate()];
   const storage = plainStorage(({ insert }) => ({
@@ -140,17 +136,17 @@ export function heldStorage() {
   return { storage, inserting: inserting.opened, release: release.open };
 }
 
-/** A plugin that has one path, for GET. */
+/** Returns a plugin with one route, for GET. */
 export const serving =
   (path: string, handler: Operation['handler']): Plugin =>
   ({ route }) =>
     route({ path, methods: { GET: { handler } } });
 
-/** A reply of JSON. */
+/** Returns a reply with a JSON text. */
 export const okReply = (json: string, headers: readonly string[] = []): Reply =>
   jsonReply(200, toByteString(json), headers);
 
-/** A plugin that counts the requests to pets whose operation is about to be carried out. */
+/** Returns a plugin that counts the requests of `/v1/pets` that reach their operation. */
 export function countingPets() {
   let count = 0;
   const plugin: Plugin = ({ around }) =>

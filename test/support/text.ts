@@ -1,12 +1,12 @@
-/** Random texts for property tests. */
+/** Generates texts for property tests. */
 import fc from 'fast-check';
 
-/** A character of ASCII, any below the surrogates, or any above them. */
+/** A character of ASCII, below the surrogates, or above them. */
 const character = fc
   .oneof(fc.nat({ max: 0x7f }), fc.nat({ max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
   .map((code) => String.fromCodePoint(code), codeOf);
 
-/** For texts that fast-check takes from a list of its own, such as `__proto__`. */
+/** Returns the code point of a character. fast-check calls it for its own texts, too. */
 function codeOf(text: unknown): number {
   const code = typeof text === 'string' ? text.codePointAt(0) : undefined;
   if (code === undefined || String.fromCodePoint(code) !== text)
@@ -15,8 +15,7 @@ function codeOf(text: unknown): number {
 }
 
 /**
- * Any text that is well-formed; what fast-check has for it, the unit `binary`, takes a second to
- * make.
+ * Returns an arbitrary well-formed text. The unit `binary` of fast-check takes a second to create.
  */
 export function anyText(maxLength?: number): fc.Arbitrary<string> {
   return fc.string({ unit: character, ...(maxLength !== undefined && { maxLength }) });

@@ -1,9 +1,11 @@
-/** Mocked timeouts, which reach what imports `setTimeout` from `node:timers` too. */
+/** Mocks timeouts, also for modules that import `setTimeout` from `node:timers`. */
 import { syncBuiltinESMExports } from 'node:module';
 import type { TestContext } from 'node:test';
 import promises from 'node:timers/promises';
 
-/** Mocks `setTimeout` for a test, but not that of promises; `reset` brings the real one back. */
+/**
+ * Mocks `setTimeout`, except that of `node:timers/promises`, until `reset` or the end of a test.
+ */
 export function mockTimeouts(t: TestContext): {
   readonly tick: (milliseconds: number) => void;
   readonly reset: () => void;

@@ -1,34 +1,31 @@
-/**
- * Waiting for what another process, or another turn, brings about. No time limit depends on a fast
- * machine.
- */
+/** Waits for other processes and ticks, with time limits that a slow machine can keep. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import './built.js';
 
-/** How long a client waits for anything that must come, in milliseconds. */
+/** The default time limit in milliseconds for anything that must happen. */
 export const patienceMs = 30_000;
 
 /**
- * Asks again and again until there is an answer, the less often the longer it takes; fails after
- * {@link patienceMs}, or a time of one's own.
+ * Calls `poll` until it returns a value other than undefined or false, and returns the value. Fails
+ * after `withinMs`. The interval grows with the time.
  */
 export async function until<Value>(
   what: string,
-  ask: () => Value | undefined | false | Promise<Value | undefined | false>,
+  poll: () => Value | undefined | false | Promise<Value | undefined | false>,
   withinMs = patienceMs,
 ): Promise<Value> {
   const since = performance.now();
   for (;;) {
-    const answer = await ask();
-    if (answer !== undefined && answer !== false) return answer;
+    const value = await poll();
+    if (value !== undefined && value !== false) return value;
     const passedMs = performance.now() - since;
     if (passedMs > withinMs) assert.fail(`waited ${withinMs} ms in vain for ${what}`);
     await wait(Math.min(Math.max(passedMs / 100, 2), 25));
   }
 }
 
-/** A promise with its end in hand. */
+/** Returns a promise and the function that resolves it. */
 export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
   let open = (): void => undefined;
   const opened = new Promise<void>((resolve) => (open = resolve));

@@ -1,7 +1,4 @@
-/**
- * Owns the scene of most tests of the process: a folder of its own, with files, in which command
- * lines of dist/server.js are run.
- */
+/** Runs command lines of dist/server.js in a temporary folder, for the tests of the process. */
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -19,19 +16,19 @@ import {
   type Ended,
 } from './process.js';
 
-/** The words behind the program's name: in one text with a space between, or each by itself. */
+/** The arguments of the program, as a list, or as one text separated by spaces. */
 export type CommandLine = string | readonly string[];
 type Environment = Readonly<NodeJS.ProcessEnv>;
 type Content = string | Uint8Array;
 type Files = Readonly<Record<string, Content>>;
 
-/** The single words of a command line. */
+/** Returns the arguments of a command line as a list. */
 function wordsOf(line: CommandLine): readonly string[] {
   if (typeof line !== 'string') return line;
   return line === '' ? [] : line.split(' ');
 }
 
-/** An empty folder that is gone behind the test, but for the files that it begins with. */
+/** A folder with the given files, which is removed after the test. */
 export class WorkingFolder {
   readonly path: string;
   readonly #t: TestContext;
@@ -42,77 +39,75 @@ export class WorkingFolder {
     for (const [name, content] of Object.entries(files)) this.write(name, content);
   }
 
-  /** The path of what has this name in the folder. */
+  /** Returns the path of a name in the folder. */
   at(name: string): string {
     return join(this.path, name);
   }
 
-  /** What is in the folder, or in one that is in it, by name; where asked for, in all below too. */
+  /** Returns the sorted names in the folder or in a folder below it. */
   names(within = '.', recursive = false): readonly string[] {
     return readdirSync(this.at(within), { recursive, encoding: 'utf8' }).sort();
   }
 
-  /** The text of a file. */
   read(name: string): string {
     return readFileSync(this.at(name), 'utf8');
   }
 
-  /** The bytes of a file. */
   bytes(name: string): Buffer {
     return readFileSync(this.at(name));
   }
 
-  /** The permissions of a file or a folder. */
+  /** Returns the permission bits of a file or a folder. */
   mode(name: string): number {
     return statSync(this.at(name)).mode & 0o777;
   }
 
-  /** The size of a file in bytes; 0 where there is none. */
+  /** Returns the size of a file in bytes; 0 if it does not exist. */
   size(name: string): number {
     return statSync(this.at(name), { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  /** Writes a file, and makes the folder that it is in. */
+  /** Writes a file, and makes its folder. */
   write(name: string, content: Content): void {
     mkdirSync(dirname(this.at(name)), { recursive: true });
     writeFileSync(this.at(name), content);
   }
 
-  /** Runs a command line that ends by itself, in the process that the test file has for that. */
+  /** Runs a command line to its end, as `command` does. */
   command(line: CommandLine): Promise<Ended> {
     return command(...this.#parsed(line));
   }
 
-  /** Runs a command line that must end with 0. */
+  /** Runs a command line, and checks that it exits with 0. */
   async done(line: CommandLine): Promise<Ended> {
     const ended = await this.command(line);
     assert.equal(ended.code, 0, ended.stderr);
     return ended;
   }
 
-  /** Runs a command line that must end with 0, and print this and nothing else. */
+  /** Runs a command line, and checks that it exits with 0 and prints only `stdout`. */
   async prints(line: CommandLine, stdout: string | RegExp): Promise<void> {
     assertPrinted(await this.command(line), stdout);
   }
 
-  /** Runs a command line that must be refused with this exit code and one line that matches. */
-  async refuses(line: CommandLine, code: number, told: RegExp): Promise<void> {
-    assertRefused(await this.command(line), code, told);
+  /** Runs a command line, and checks that it is refused as in `assertRefused`. */
+  async refuses(line: CommandLine, code: number, message: RegExp): Promise<void> {
+    assertRefused(await this.command(line), code, message);
   }
 
-  /** Starts a process as {@link start} does, and waits for nothing. */
+  /** Starts a server, and does not wait until it listens. */
   begin(line: CommandLine = '', env: Environment = {}): StartedServer {
     const [words, options] = this.#parsed(line, env);
     return this.#begin(process.execPath, [serverFile, ...words], options.env);
   }
 
-  /** Starts the shell with a line in which `"$0" "$1"` is our program. */
+  /** Starts the shell with a line in which `"$0" "$1"` is the program. */
   shell(line: string, env: Environment = {}): StartedServer {
     const args = ['-c', line, process.execPath, serverFile];
     return this.#begin('sh', args, env);
   }
 
-  /** Starts our program on a terminal, as `script` has one: its output is what is drawn there. */
+  /** Starts the program on a terminal by `script`. Its output is what the terminal receives. */
   onTerminal(line: string, env: Environment = {}): StartedServer {
     const command = `"${process.execPath}" "${serverFile}" ${line}`;
     return this.#begin('script', ['-qec', command, '/dev/null'], env);
@@ -124,8 +119,8 @@ export class WorkingFolder {
   }
 
   /**
-   * The words of a command line, and what it is run with: the variables that it begins with, as in
-   * a shell, beside the key of the tests and any free port.
+   * Returns the arguments and the options of a command line. It may begin with variables, as in a
+   * shell. By default it has the key of the tests and a free port.
    */
   #parsed(line: CommandLine, env: Environment = {}) {
     const words = wordsOf(line);
@@ -135,7 +130,7 @@ export class WorkingFolder {
     return [words.slice(variables.length), { cwd: this.path, env: full }] as const;
   }
 
-  /** Starts a program in the folder. A server that it starts listens on a free port by default. */
+  /** Starts a program in the folder. By default a server listens on a free port. */
   #begin(program: string, args: readonly string[], env: Environment): StartedServer {
     const begun = new StartedServer(program, args, { cwd: this.path, env: { PORT: '0', ...env } });
     atEnd(this.#t, () => begun.end('SIGKILL'));
@@ -145,7 +140,7 @@ export class WorkingFolder {
 
 type Run = (here: WorkingFolder, t: TestContext) => Promise<void>;
 
-/** Asserts an end with 0 that printed this and nothing else. */
+/** Checks that a command exited with 0, and printed only `stdout`. */
 export function assertPrinted(ended: Ended, stdout: string | RegExp): void {
   assert.deepEqual([ended.code, messagesOf(ended)], [0, ''], 'the exit code and standard error');
   if (typeof stdout === 'string') assert.equal(ended.stdout, stdout);
@@ -153,9 +148,8 @@ export function assertPrinted(ended: Ended, stdout: string | RegExp): void {
 }
 
 /**
- * Declares a test in a folder of its own.
- *
- * @param rest The files that the folder begins with, where there are any, and what to run.
+ * Declares a test that runs in a folder of its own.
+ * @param rest - The initial files of the folder, if any, and the test function.
  */
 export function testInFolder(title: string, ...rest: [run: Run] | [files: Files, run: Run]): void {
   const [files, run] = rest.length === 2 ? rest : [{}, rest[0]];
@@ -163,21 +157,21 @@ export function testInFolder(title: string, ...rest: [run: Run] | [files: Files,
 }
 
 /**
- * Tests that a command line is refused with 2 and one line that matches, and touches nothing.
- *
- * @param files What the folder has before.
- * @param why What is wrong, where the line does not show it.
+ * Declares a test that a command line is refused with exit code 2 and one matching line, and
+ * changes no file.
+ * @param files - The initial files of the folder.
+ * @param why - The mistake, if the command line does not show it.
  */
 export function testRefusal(
   line: CommandLine,
-  told: RegExp,
+  message: RegExp,
   files: Files = {},
   why = JSON.stringify(line).slice(0, 100),
 ): void {
-  testInFolder(`refused with exit 2, nothing touched: ${why}`, files, async (here) => {
+  testInFolder(`refuses with exit code 2, and changes no file: ${why}`, files, async (here) => {
     const before = here.names('.', true);
     const ended = await here.command(line);
-    assertRefused(ended, 2, told);
+    assertRefused(ended, 2, message);
     assert.equal(ended.stdout, '');
     assert.doesNotMatch(ended.stderr, /secret/);
     for (const [name, content] of Object.entries(files))
@@ -186,7 +180,7 @@ export function testRefusal(
   });
 }
 
-/** The same of each of these command lines, told so. */
+/** Declares a test as {@link testRefusal} does for each command line and its message. */
 export function testRefusals(rows: Readonly<Record<string, RegExp>>, files: Files = {}): void {
-  for (const [line, told] of Object.entries(rows)) testRefusal(line, told, files);
+  for (const [line, message] of Object.entries(rows)) testRefusal(line, message, files);
 }
