@@ -54,9 +54,9 @@ evidence-check: node_modules/.package-lock.json ## Fail where the figures of doc
 	node --import tsx test/bench/evidence.ts check
 
 # The storage's line of an animal is that of data/animals.jsonl, with an id in front.
-seed: build ## Add the 301 animals of data/animals.jsonl to data/pets.jsonl, once; the server must not be running
+seed: build ## Add the 301 pets of data/animals.jsonl to data/pets.jsonl, once; the server must not be running
 	@if tail -n 1 data/animals.jsonl | cut -c 2- | grep -qsFf - data/pets.jsonl; \
-	then echo 'data/pets.jsonl has the animals of data/animals.jsonl'; \
+	then echo 'data/pets.jsonl has the pets of data/animals.jsonl'; \
 	else node dist/server.js import data/animals.jsonl --storage file:data/pets.jsonl; fi
 
 screenshots: build ## Take the README's picture of the page anew, with Chromium; TO=coverage/page.png puts it elsewhere

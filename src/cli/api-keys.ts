@@ -1,4 +1,4 @@
-/** The API keys that a server accepts: of the environment, the keys file and `--dev`. */
+/** Verifies API keys of the environment, the keys file and `--dev`, and follows the file. */
 import fs from 'node:fs';
 import { setInterval } from 'node:timers';
 import { digestOfKey, KeyRing, reasonOf, type KeyEntry, type Log } from '../index.js';
@@ -15,28 +15,28 @@ import type { Settings } from './settings.js';
 
 const devPath = 'data/dev-key';
 
-/** More bytes than the file of the key of `--dev` has. */
+/** The longest key file of `--dev` in bytes. */
 const maxDevKeyBytes = 1_000;
 
 /** The API keys that a server accepts. */
 export interface ApiKeys {
-  /** The name of the key that a token is; undefined for none that is known and not expired. */
+  /** Returns the name of the key; undefined if the token is unknown or expired. */
   readonly verify: (token: string) => string | undefined;
   /**
-   * Adds the key of `--dev`, which is made where there is none, and answers it.
+   * Accepts the key of `--dev` from now on and returns it. Its file is created if necessary.
    *
    * @throws Refusal
    */
   readonly addDevKey: () => Promise<string>;
-  /** Reads the keys file again now, and logs what came of it. */
+  /** Reads the keys file again now, and logs the outcome. */
   readonly reload: () => void;
 }
 
 /**
- * Opens the keys of the environment, the keys file and `--dev`. A keys file that changed is read
- * again within a second. Where that fails the last good keys stay, and it is tried again.
+ * Reads the keys of the environment and of the keys file. A changed keys file is read again within
+ * a second. If that fails, the old keys stay in use, and the file is tried again each second.
  *
- * @throws Refusal for a bad key or file, and where no key is active
+ * @throws Refusal if a key or the file is not valid, or if no key is active
  */
 export async function openApiKeys(settings: Settings, log: Log): Promise<ApiKeys> {
   const named = settings.find('--keys-file');
@@ -46,13 +46,13 @@ export async function openApiKeys(settings: Settings, log: Log): Promise<ApiKeys
   let stored: readonly KeyEntry[] = [];
   const newRing = () => new KeyRing([...fixed, ...stored], Date.now);
   let ring = newRing();
-  /** What `identityOf` said of the file that was read; empty until one was read. */
+  /** The `identityOf` of the keys in use; empty if there is no keys file. */
   let readIdentity = '';
 
   async function readFile() {
-    // This comes first, so that a change while the file is read is seen as one.
+    // Taken before the file is read, so that a change meanwhile is noticed.
     const identity = await identityOf(path);
-    // The default file may be made later; one that is named, or was read once, must be there.
+    // Only the default file may be missing, and only until it was read once.
     const readStored = named || readIdentity !== '' ? readKeysFile : readKeysIfThere;
     stored = readStored(path).map(entryOf);
     ring = newRing();
@@ -63,14 +63,14 @@ export async function openApiKeys(settings: Settings, log: Log): Promise<ApiKeys
   if (!settings.find('--dev')) {
     refuseInactive([...fixed, ...stored]);
   } else if (fs.existsSync(devPath)) {
-    // A file that holds no key is refused now; a missing one is made by `addDevKey`.
+    // An invalid file is refused before the storage opens; `addDevKey` creates a missing file.
     await readOrMakeDevKey();
   }
 
-  /** Why the file could not be read the last time; empty where it could. */
+  /** The reason of the last failure; empty if the last read succeeded. */
   let problem = '';
 
-  /** Reads the file, or keeps the last good keys. A failure that repeats is logged once. */
+  /** Reads the file. If that fails, the old keys stay in use; the same reason is logged once. */
   async function readAgain() {
     try {
       await readFile();
@@ -79,12 +79,12 @@ export async function openApiKeys(settings: Settings, log: Log): Promise<ApiKeys
     } catch (error) {
       const reason = reasonOf(error);
       if (reason !== problem)
-        log('warn', 'keys not read again: the last good ones stay', { error: reason });
+        log('warn', 'the keys file cannot be used; the old keys stay in use', { error: reason });
       problem = reason;
     }
   }
 
-  // `fs.watchFile` would miss what changes before its first look.
+  // `fs.watchFile` would miss a change before its first poll.
   setInterval(async () => {
     if ((await identityOf(path)) !== readIdentity) await readAgain();
   }, 1_000).unref();
@@ -98,7 +98,7 @@ export async function openApiKeys(settings: Settings, log: Log): Promise<ApiKeys
       return key;
     },
     reload: () => {
-      // The operator asked for it, so a failure that repeats is logged again.
+      // Requested by the operator, so the reason is logged even if it has not changed.
       problem = '';
       void readAgain();
     },
@@ -106,15 +106,15 @@ export async function openApiKeys(settings: Settings, log: Log): Promise<ApiKeys
 }
 
 /**
- * The keys of `PETSTORE_API_KEYS`.
+ * Returns the keys of `PETSTORE_API_KEYS`.
  *
- * @throws Refusal, which does not repeat the key
+ * @throws Refusal, without the key
  */
 function keysOfEnvironment(settings: Settings): KeyEntry[] {
   return settings.list('PETSTORE_API_KEYS').map(({ text, from }, index) => {
     const number = index + 1;
     if (!/^[\x21-\x7e]+$/.test(text))
-      refuse(`${from}: key ${number} must be of visible ASCII characters, without spaces`);
+      refuse(`${from}: key ${number} must have only visible ASCII characters, and no spaces`);
     return { name: `env-${number}`, digest: digestOfKey(text) };
   });
 }
@@ -124,31 +124,31 @@ function entryOf({ name, sha256, expires }: StoredKey): KeyEntry {
   return { name, digest: Buffer.from(sha256, 'hex'), expiresAt };
 }
 
-/** @throws Refusal where no key is active, so that nobody could use the server. */
+/** @throws Refusal if no key is active, because the server would reject every request */
 function refuseInactive(keys: readonly KeyEntry[]): void {
   if (keys.some(({ expiresAt = Infinity }) => expiresAt > Date.now())) return;
 
-  const lack = keys.length === 0 ? 'there is no API key' : 'every API key has expired';
-  const mend = `make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS`;
-  refuse(`${lack}; ${mend} or start with --dev`);
+  const problem = keys.length === 0 ? 'there is no API key' : 'every API key has expired';
+  const hint = `make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS`;
+  refuse(`${problem}; ${hint} or start with --dev`);
 }
 
 async function readOrMakeDevKey(): Promise<string> {
-  const hint = `see to that file and its folder, or use \`${program} keys add\` without --dev`;
+  const hint = `fix that file or its folder, or use \`${program} keys add\` without --dev`;
 
   const key = await orRefuse(`--dev cannot use ${devPath}`, hint, async () => {
     const readText = () => readRegularFile(devPath, maxDevKeyBytes).toString('latin1');
-    // Another server may have made the file by the time that it is our turn: both use its key.
+    // If another server creates the file first, both use its key.
     const next = () => (fs.existsSync(devPath) ? readText() : `${newApiKey()}\n`);
     if (!fs.existsSync(devPath)) await replaceFile(devPath, next);
     return readText().trim();
   });
 
   if (/^psk_[A-Za-z0-9_-]{43}$/.test(key)) return key;
-  refuse(`${devPath} holds no key; delete it, and --dev makes a new one`);
+  refuse(`${devPath} has no valid key; delete the file, and --dev makes a new one`);
 }
 
-/** A text that differs once the file was changed or replaced; empty where there is none. */
+/** Returns a text that changes with the file; empty if the file does not exist. */
 async function identityOf(path: string): Promise<string> {
   const facts = await fs.promises.stat(path, { bigint: true }).catch(() => undefined);
   return facts === undefined ? '' : [facts.ino, facts.size, facts.mtimeNs, facts.ctimeNs].join();

@@ -1,11 +1,11 @@
-/** The `copy` command: copies all of one storage that lasts to another. */
+/** Implements the `copy` command, which copies a durable storage to another one. */
 import { copyRecords } from '../index.js';
 import { countOf, logTo, print, refuse, showProgress } from './output.js';
 import type { Run } from './settings.js';
 import { readStorage } from './storages.js';
 
 /**
- * Runs `copy`: copies the animals, then the records that plugins keep.
+ * Runs `copy`: copies the pets, then the records of plugins.
  *
  * @throws Refusal
  * @throws PetstoreError `storage_…`
@@ -21,18 +21,18 @@ export const run: Run = async (settings, operands) => {
       '`copy` needs --from STORAGE and --to STORAGE, each file:PATH or a database, not memory:',
     );
 
-  if (source.place === '') refuse(`--from ${source.text} is not there; name a storage that is`);
+  if (source.place === '') refuse(`--from ${source.text} does not exist; name an existing storage`);
   if (source.place === target.place)
-    refuse(`--from ${source.text} and --to ${target.text} are the same; name another to copy to`);
+    refuse(`--from ${source.text} and --to ${target.text} are the same; name two storages`);
 
   const log = logTo(process.stderr);
   const opened = await source.open('copy', log);
   const copyTarget = { open: () => target.open('copy', log), openTarget: target.openTarget };
 
-  /** Copies the records of a name, or the animals, and prints how many there are. */
+  /** Copies a plugin's records of this name, or the pets if it is omitted, and prints a line. */
   const copyAll = async (name?: string) => {
     const words = (count: number) =>
-      name === undefined ? countOf(count, 'animal') : `${count} ${name}`;
+      name === undefined ? countOf(count, 'pet') : `${count} ${name}`;
 
     const { count, present, sha256 } = await copyRecords(name, opened, copyTarget, (what, done) =>
       showProgress(`${what} ${words(done)}`),
@@ -40,7 +40,7 @@ export const run: Run = async (settings, operands) => {
     showProgress('');
 
     const copied = `${words(count)} of ${source.text} copied to ${target.text}`;
-    const before = present === 0 ? '' : `, ${present} of them before`;
+    const before = present === 0 ? '' : `, ${present} of them already there`;
     await print([`${copied}${before}; SHA-256 of both ${sha256}`]);
   };
 

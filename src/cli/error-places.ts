@@ -1,20 +1,22 @@
-/** Finds the file and line of an error that loading a module threw. */
+/** Finds the file and line of an error that `import` threw. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { codeOf } from '../index.js';
 import { detailOf } from '../errors.js';
 
-/** The first line of the stack of a syntax error, if Node has put its place there. */
+/** The first line of the stack of some syntax errors. */
 const firstLine = /^(file:\/\/\/.+|\/.+):(\d+)$/;
-/** A stack frame in a file that is not Node's own. */
+/** A stack frame that is not in Node itself. */
 const frame = /^ +at (?:.+ \()?(file:\/\/\/.+|\/.+):(\d+):\d+\)?$/m;
 
 /**
- * Returns the place of an error that `import(url)` threw, such as `/srv/plugin.js:3`: for errors in
- * the source, not for those that a module throws on purpose.
+ * Returns the place of a mistake in the source, such as `/srv/plugin.js:3`. Returns undefined for
+ * an error that the module throws on purpose.
+ *
+ * @param error The error that `import(url)` threw.
  */
 export function placeOf(error: unknown, url: string): string | undefined {
-  // Every stack begins with the message, which may have several lines.
+  // The stack follows the message, which may have several lines.
   const [first = '', ...others] = detailOf(error).split('\n');
   if (firstLine.test(first)) return placeIn(firstLine.exec(first));
   if (error instanceof SyntaxError) return placeIn(syntaxErrorOf(url));
@@ -26,9 +28,9 @@ export function placeOf(error: unknown, url: string): string | undefined {
 }
 
 /**
- * Finds the syntax error of an ES module or of one that it imports. Node keeps the place to itself
- * until such an error ends a process, so another process loads the module. Nothing is executed:
- * first all modules are parsed, and then the import of a name that is not there fails.
+ * Finds the syntax error in an ES module or its imports. Node prints the place only when the error
+ * ends a process, so a child process loads the module. No code runs: Node parses all modules, and
+ * then the import of a missing name fails.
  */
 function syntaxErrorOf(url: string): RegExpExecArray | null {
   const code = `import { 'no plugin exports this' as _ } from ${JSON.stringify(url)};`;
@@ -40,7 +42,7 @@ function syntaxErrorOf(url: string): RegExpExecArray | null {
     );
     return /^(file:\/\/\/(?!.*\[eval\d*\]:).+):(\d+)$/m.exec(stderr);
   } catch {
-    // A process that must not start others does without the place.
+    // The permission model may forbid child processes.
     return null;
   }
 }

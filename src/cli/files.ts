@@ -1,4 +1,4 @@
-/** Reads and replaces the small files that belong to a process: keys, certificates, a seed. */
+/** Reads and replaces small files of the operator: keys, certificates, a seed. */
 import fs, { constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -7,21 +7,21 @@ import { codeOf, PetstoreError } from '../index.js';
 import { makeFolders, nodeDisk, syncFolder } from '../journal/index.js';
 import { refuse } from './output.js';
 
-/** How many bytes one read asks for. */
-const readBytes = 2 ** 16;
+/** The bytes of one read. */
+const chunkBytes = 2 ** 16;
 
 /**
- * Reads a whole file, to which links may lead. Never waits: a pipe or a device could keep the
- * process from every other event.
+ * Reads a whole regular file, following links. Anything else is rejected, because reading a pipe or
+ * a device could block the process.
  *
- * @throws Error if the path leads to anything but a regular file, or to more than `maxBytes`, and
- * that of the system
+ * @throws Error if the path is not a regular file, or the file is longer than `maxBytes`
+ * @throws Error of the system, such as ENOENT
  */
 export function readRegularFile(path: string, maxBytes: number): Buffer {
-  // Opening a device can have effects, so the path is checked before it is opened.
+  // Checked before it is opened, because opening a device can have side effects.
   requireRegularFile(path, fs.statSync(path));
 
-  // Another file can be there by now. Opening a pipe with this flag does not wait for its writer.
+  // Checked again, because the path may have been replaced. O_NONBLOCK: opening a pipe would wait.
   const descriptor = fs.openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     requireRegularFile(path, fs.fstatSync(descriptor));
@@ -33,45 +33,44 @@ export function readRegularFile(path: string, maxBytes: number): Buffer {
   }
 }
 
-/** @throws Error for a pipe, a device, a socket or a folder */
+/** @throws Error if the path is a pipe, a device, a socket or a folder */
 export function requireRegularFile(path: string, stats: fs.Stats): void {
   if (!stats.isFile()) throw new Error(`${path} is not a regular file`);
 }
 
-/** Reads an open file to its end. Undefined if it is longer than `maxBytes`. */
+/** Reads an open file to its end. Returns undefined if the file is longer than `maxBytes`. */
 function readUpTo(descriptor: number, maxBytes: number): Buffer | undefined {
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   let length = 0;
 
-  // The size that the system states is not trusted: files below /proc state 0.
+  // The size from `fstat` is not usable, because it is 0 for files below /proc.
   for (;;) {
-    const piece = Buffer.allocUnsafe(readBytes);
-    const count = fs.readSync(descriptor, piece);
-    if (count === 0) return Buffer.concat(pieces, length);
+    const chunk = Buffer.allocUnsafe(chunkBytes);
+    const count = fs.readSync(descriptor, chunk);
+    if (count === 0) return Buffer.concat(chunks, length);
 
     length += count;
     if (length > maxBytes) return undefined;
-    pieces.push(piece.subarray(0, count));
+    chunks.push(chunk.subarray(0, count));
   }
 }
 
 /**
- * Replaces a file by a new one, which is on the medium in the end. The new file has the owner, the
- * group and the mode of the old one; without an old one it has mode 600. It is written as
- * `FILE.lock`, which is locked by the kernel, and then renamed. Meanwhile other processes wait.
+ * Replaces a file atomically and syncs it. The new file keeps owner, group and mode of the old one;
+ * a first file gets mode 600. The text is written to `FILE.lock`, which is then renamed; the kernel
+ * lock on `FILE.lock` makes other processes wait. If anything fails, the file is unchanged.
  *
- * @param makeText Returns the text of the new file, while no other process changes the old one.
- * @throws Refusal if the lock is not free in time, or if the owner cannot be kept
- * @throws Error if the path leads to something else than a regular file
- * @throws whatever `makeText` and the system throw
- * After any of these the file is as it was.
+ * @param makeText Returns the new text. It runs under the lock.
+ * @param patienceMs The longest wait for the lock.
+ * @throws Refusal if the lock is not free in time, or the owner cannot be kept
+ * @throws Error if the path is not a regular file, or any error of `makeText` or the system
  */
 export async function replaceFile(
   path: string,
   makeText: () => string,
   patienceMs = 5_000,
 ): Promise<void> {
-  // Renaming to a symbolic link would replace the link. A link that leads nowhere is refused here.
+  // Renaming onto a symbolic link would replace the link. `realpath` throws for a dangling link.
   const file = statsOf(path, fs.lstatSync) === undefined ? path : fs.realpathSync(path);
   const old = statsOf(file, fs.statSync);
   if (old !== undefined) requireRegularFile(file, old);
@@ -90,7 +89,7 @@ export async function replaceFile(
     fs.writeFileSync(descriptor, makeText());
     copyOwnerAndMode(file, descriptor);
     fs.fsyncSync(descriptor);
-    // Windows renames no file that is open.
+    // Windows cannot rename an open file.
     if (process.platform === 'win32') close();
     fs.renameSync(lock, file);
   } catch (error) {
@@ -103,15 +102,16 @@ export async function replaceFile(
   await syncFolder(nodeDisk, folder);
 }
 
-/** Returns the stats of a file; undefined if there is none. */
+/** Returns the stats of a file; undefined if the file does not exist. */
 function statsOf(path: string, stat: typeof fs.statSync): fs.Stats | undefined {
   return stat(path, { throwIfNoEntry: false });
 }
 
 /**
- * Gives an open file the owner, the group and the mode of `from`, if that exists.
+ * Gives an open file the owner, the group and the mode of the file `from`, or mode 600 if `from`
+ * does not exist.
  *
- * @throws Refusal if this user is not permitted to
+ * @throws Refusal if this user must not change the owner
  */
 function copyOwnerAndMode(from: string, descriptor: number): void {
   const { uid, gid } = fs.fstatSync(descriptor);
@@ -119,19 +119,18 @@ function copyOwnerAndMode(from: string, descriptor: number): void {
 
   try {
     if (old.uid !== uid || old.gid !== gid) fs.fchownSync(descriptor, old.uid, old.gid);
-    // Changing the owner may clear bits of the mode, so the mode comes second.
+    // Set after the owner, because changing the owner may clear bits of the mode.
     fs.fchmodSync(descriptor, old.mode & 0o7777);
-  } catch (error) {
-    const reason = `its owner ${old.uid} and group ${old.gid} cannot be kept (${codeOf(error)})`;
+  } catch {
+    const reason = `its owner ${old.uid} and group ${old.gid} cannot be kept`;
     refuse(`${from} cannot be replaced: ${reason}; run the command as that owner or as root`);
   }
 }
 
 /**
- * Makes a file and locks it, and waits while another process has one of this name.
+ * Creates the lock file, locks it and returns its descriptor. Waits while another process holds it.
  *
- * @returns its descriptor
- * @throws Refusal if another process still has it after `patienceMs`
+ * @throws Refusal if another process still holds it after `patienceMs`
  */
 async function openLocked(lock: string, patienceMs: number): Promise<number> {
   const giveUpAt = performance.now() + patienceMs;
@@ -139,12 +138,12 @@ async function openLocked(lock: string, patienceMs: number): Promise<number> {
   for (;;) {
     const result = await tryToLock(lock);
     if (typeof result === 'number') return result;
-    if (performance.now() > giveUpAt) refuse(`${result}; try again once that process has ended`);
+    if (performance.now() > giveUpAt) refuse(`${result}; try again when that process has ended`);
     await wait(20);
   }
 }
 
-/** Returns the descriptor of a new, locked file, or the reason why there is none yet. */
+/** Creates and locks the lock file. Returns its descriptor, or the reason if another holds it. */
 async function tryToLock(lock: string): Promise<number | string> {
   const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = constants;
   const isThere = statsOf(lock, fs.lstatSync) !== undefined;
@@ -155,31 +154,32 @@ async function tryToLock(lock: string): Promise<number | string> {
   try {
     descriptor = await nodeDisk.open(lock, O_RDWR | kind | nodeDisk.lockFlags, 0o600);
   } catch (error) {
-    // The file came or went meanwhile, or its lock, which some systems take here, is not free.
-    const passing = [isThere ? 'ENOENT' : 'EEXIST', 'EAGAIN', 'EBUSY'];
-    if (passing.includes(codeOf(error) ?? '')) return inUse;
+    // Another process created or removed the file meanwhile, or, on systems that lock while
+    // opening, holds the lock.
+    const transient = [isThere ? 'ENOENT' : 'EEXIST', 'EAGAIN', 'EBUSY'];
+    if (transient.includes(codeOf(error) ?? '')) return inUse;
     throw error;
   }
 
-  let isOurs = false;
+  let isAcquired = false;
   try {
     await nodeDisk.lock(descriptor, lock);
 
     // The file may have been renamed or removed before it was locked.
     const opened = fs.fstatSync(descriptor);
-    const named = statsOf(lock, fs.lstatSync);
-    const isNamed = opened.ino === named?.ino && opened.dev === named.dev;
-    isOurs = isNamed && !isThere;
-    if (isOurs) return descriptor;
+    const current = statsOf(lock, fs.lstatSync);
+    const isCurrent = opened.ino === current?.ino && opened.dev === current.dev;
+    isAcquired = isCurrent && !isThere;
+    if (isAcquired) return descriptor;
 
-    // A process that was killed left this file, because no process has it locked.
-    if (isNamed) fs.unlinkSync(lock);
+    // An unlocked lock file was left by a process that was killed. The next try creates a new file.
+    if (isCurrent) fs.unlinkSync(lock);
     return inUse;
   } catch (error) {
     if (!(error instanceof PetstoreError)) throw error;
     if (error.code !== 'storage_in_use') refuse(error.message);
     return /^.* is in use by [^:]+/.exec(error.message)?.[0] ?? inUse;
   } finally {
-    if (!isOurs) fs.closeSync(descriptor);
+    if (!isAcquired) fs.closeSync(descriptor);
   }
 }

@@ -1,13 +1,13 @@
 /** Lays out the lines of the help, for a terminal of 80 columns. */
 
 const width = 80;
-/** The column in which the words about each row begin. */
+/** The column at which the descriptions begin. */
 const aboutColumn = 27;
 
 /**
  * Returns the lines of a row: `head`, and `about` beside it or, if `head` is long, below it.
  *
- * @param about Texts that are joined by blanks. A line may end within the first text alone.
+ * @param about Texts joined by blanks. Only the first text may be broken across lines.
  */
 export function helpRow(head: string, about: readonly [string, ...string[]]): readonly string[] {
   const [text, ...whole] = about;

@@ -1,6 +1,6 @@
 /**
- * The `import` command and `--seed`: they add the animals of a file of JSON Lines, all of them, or
- * none where a line is bad.
+ * Implements the `import` command and reads the file of `--seed`. Both reject the whole file if one
+ * line is not valid.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -29,45 +29,42 @@ import {
 import { readPath, readWholeNumber, type Run, type Setting } from './settings.js';
 import { readStorage } from './storages.js';
 
-/** How many bytes of the file are added in one commit: about a thousand animals. */
-const pieceBytes = 2 ** 16;
+/** The bytes of the file that one batch covers: about a thousand pets. */
+const batchBytes = 2 ** 16;
 
-/**
- * The longest line: the largest pet that a server adds, with its id. A line longer than
- * `pieceBytes` is a piece of its own.
- */
+/** The longest line in bytes: the largest pet that a server adds, with its id. */
 const maxLineBytes = largestBodyBytes + 2 ** 10;
 
-/** The longest file: `indexOf` of Node's Buffer answers no offset beyond this. */
+/** The longest file in bytes, because `Buffer.indexOf` returns no larger offset. */
 const maxFileBytes = 2 ** 31 - 1;
 
-/** The longest seed, all of which is one commit. */
+/** The longest seed in bytes, because all of it is one commit. */
 const maxSeedBytes = 2 ** 24;
 
-/** A file of JSON Lines, read whole. */
+/** A file of JSON Lines in memory. */
 interface DraftFile {
-  /** As messages name it. */
+  /** The name for messages. */
   readonly name: string;
   readonly bytes: Buffer;
-  /** How many lines at its beginning are left out. */
+  /** The number of lines to skip. */
   readonly after: number;
-  /** Members that no animal has: as the lines are read, the first ten are noted here. */
+  /** The first ten unknown members; filled while the lines are read. */
   readonly ignored: Set<string>;
 }
 
-/** The animals that an empty storage begins with. */
+/** The pets that an empty storage starts with. */
 interface Seed {
-  /** The file, as the operator named it. */
+  /** The path, as the operator wrote it. */
   readonly path: string;
   readonly drafts: readonly PetDraft[];
-  /** Tells the file from others by its digest. */
+  /** The digest that identifies the file. */
   readonly source: string;
 }
 
 /**
- * Runs `import FILE [--after LINE]`: checks all lines, and then adds the animals, a piece a commit.
+ * Runs `import FILE [--after LINE]`: checks all lines, then adds the pets in batches.
  *
- * @throws Refusal for the file
+ * @throws Refusal if the file is not valid
  * @throws PetstoreError `storage_…`
  */
 export const run: Run = async (settings, [path, ...others]) => {
@@ -79,7 +76,7 @@ export const run: Run = async (settings, [path, ...others]) => {
   const setting = settings.get('--storage');
   const named = await readStorage(setting);
   if (named === undefined)
-    refuse(`${setting.from} ${setting.text} would forget what is imported; use file:PATH`);
+    refuse(`${setting.from} ${setting.text} would lose the imported pets; use file:PATH`);
 
   const after = readWholeNumber(settings.get('--after'), 0, Number.MAX_SAFE_INTEGER);
   const file = await readWhole(path === '-' ? path : readPath(path, 'FILE'), after);
@@ -88,7 +85,7 @@ export const run: Run = async (settings, [path, ...others]) => {
   let before = 0;
 
   try {
-    for (const { drafts, done } of piecesOf(file))
+    for (const { drafts, done } of readBatches(file))
       showBar('checking', done, (total += drafts.length));
 
     const source = { digest: digestOf(file), startDigests: startDigestsOf(file) };
@@ -100,57 +97,60 @@ export const run: Run = async (settings, [path, ...others]) => {
   }
 
   const ignored = JSON.stringify([...file.ignored]).slice(1, -1);
-  if (ignored !== '') printNotice(`ignored: ${ignored}; an animal has ${members.join(', ')}`);
+  if (ignored !== '')
+    printNotice(`ignored unknown members: ${ignored}; a pet has ${members.join(', ')}`);
 
-  const added = `${countOf(total - before, 'animal')} added to ${named.text}`;
+  const added = `${countOf(total - before, 'pet')} added to ${named.text}`;
   if (before === 0) return print([added], added);
-  await print([`${added}; ${before} of ${file.name} were there before`]);
+  await print([`${added}; ${before} of ${file.name} were already there`]);
 };
 
-/** @param done How much of the file is done, from 0 to 1. */
+/** @param done The part of the file that is done, from 0 to 1. */
 function showBar(what: string, done: number, count: number): void {
   const bar = '#'.repeat(done * 30).padEnd(30, '-');
-  showProgress(`${what} [${bar}] ${Math.floor(done * 100)}% ${countOf(count, 'animal')}`);
+  showProgress(`${what} [${bar}] ${Math.floor(done * 100)}% ${countOf(count, 'pet')}`);
 }
 
 /**
- * Reads and checks the animals that an empty storage begins with.
+ * Reads and checks the file of `--seed`.
  *
  * @throws Refusal
  */
 export async function readSeed({ text: path, from }: Setting): Promise<Seed> {
-  const hint = `name a file of JSON Lines, of 16 MiB at most; \`${program} import\` takes more`;
+  const hint = `name a JSON Lines file of at most 16 MiB; \`${program} import\` takes longer files`;
   const bytes = await orRefuse(`${from} ${path} cannot be read`, hint, () =>
     readRegularFile(path, maxSeedBytes),
   );
   const file = draftFile(path, bytes, 0);
 
-  const pieces = [...piecesOf(file)];
-  const drafts = pieces.flatMap((piece) => piece.drafts);
-  return { path, drafts, source: pieces.at(-1)?.startDigest() ?? digestOf(file) };
+  const batches = [...readBatches(file)];
+  const drafts = batches.flatMap((batch) => batch.drafts);
+  return { path, drafts, source: batches.at(-1)?.startDigest() ?? digestOf(file) };
 }
 
 /**
- * Reads the whole file, so that what is added is what was checked, and so that a pipe can be read.
+ * Reads the whole file into memory. It is checked first and added later, and it may be a pipe or
+ * change in between.
  *
  * @throws Refusal
  */
 async function readWhole(path: string, after: number): Promise<DraftFile> {
   const name = path === '-' ? 'standard input' : path;
-  const mend = 'name a file of JSON Lines, or - for standard input; split what is over 2 GiB';
+  const hint =
+    'name a JSON Lines file, or - for standard input; split a file that is longer than 2 GiB';
   const readBytes = () => (path === '-' ? buffer(process.stdin) : readFileSync(path));
-  const bytes = await orRefuse(`${name} cannot be read`, mend, readBytes);
-  // Node itself refuses only a regular file.
+  const bytes = await orRefuse(`${name} cannot be read`, hint, readBytes);
+  // For a regular file of that length, `readFileSync` has already thrown.
   if (bytes.length > maxFileBytes) refuse(`${name} is longer than 2 GiB; split it`);
 
   return draftFile(name, bytes, after);
 }
 
-/** @throws Refusal for bytes that are not UTF-8 */
+/** @throws Refusal if the encoding is not UTF-8 */
 function draftFile(name: string, bytes: Buffer, after: number): DraftFile {
   const encoding = otherEncoding(bytes);
   if (encoding !== undefined)
-    refuse(`${name} is ${encoding}; make it UTF-8: \`iconv -f ${encoding} -t UTF-8\``);
+    refuse(`${name} is ${encoding}; convert it to UTF-8: \`iconv -f ${encoding} -t UTF-8\``);
 
   return { name, bytes, after, ignored: new Set() };
 }
@@ -165,17 +165,17 @@ function otherEncoding(bytes: Buffer): string | undefined {
   return /^\0[^\0]\0[^\0]$/.test(start) ? 'UTF-16BE' : undefined;
 }
 
-/** Tells a source from others. With another line to go on after it is another source. */
+/** Returns the digest that identifies a source: a file and the number of lines to skip. */
 function digestOf({ bytes, after }: DraftFile): string {
   return createHash('sha256').update(bytes).update(`\n--after ${after}`).digest('hex');
 }
 
-/** Begins the digest of the first pets of a file, which the lines of these pets complete. */
+/** Returns a hash to which the lines of the first pets of a file are added. */
 function startHash({ after }: DraftFile): Hash {
   return createHash('sha256').update(`--after ${after}\n`);
 }
 
-/** Makes the function that tells whether a file begins as one that was imported (F11). */
+/** Returns a function that digests the first pets of a file, to find an earlier import (F11). */
 function startDigestsOf(file: DraftFile): StartDigests {
   return (counts) => {
     const digests = new Map<number, string>();
@@ -194,52 +194,52 @@ function startDigestsOf(file: DraftFile): StartDigests {
 }
 
 /**
- * Adds what the target lacks of the file, piece after piece. The target keeps the place that it has
- * come to, so whatever ends this, the same command goes on from there.
+ * Adds the pets that the target lacks, in batches. The target stores how many pets of the file it
+ * has, so that the same command resumes an import that was interrupted.
  */
 async function addAll(file: DraftFile, total: number, target: ImportTarget) {
-  /** How many animals of the file the target has. */
-  let place = target.start;
+  let addedCount = target.start;
 
   const interrupt = (_: unknown, signal: number) => {
     showProgress('');
-    const added = `at least ${place} of ${total} animals were added`;
-    printNotice(`interrupted: ${added}; the same command goes on`);
-    // The exit code that a shell gives a signal.
+    const added = `at least ${addedCount} of ${total} pets were added`;
+    printNotice(`interrupted: ${added}; run the same command again to resume`);
+    // Shells report the end by a signal as 128 plus its number.
     process.exit(128 + signal);
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, interrupt);
 
-  /** How many animals of the file were read. */
-  let passed = 0;
+  let readCount = 0;
 
-  for (const { drafts, done, startDigest } of piecesOf(file)) {
-    passed += drafts.length;
-    if (passed <= place) continue;
+  for (const { drafts, done, startDigest } of readBatches(file)) {
+    readCount += drafts.length;
+    const missing = readCount - addedCount;
+    if (missing <= 0) continue;
 
     try {
-      place = await target.add(drafts.slice(drafts.length - (passed - place)), startDigest());
-      // The place goes back after a failover to a standby that lagged. What is added behind a gap
-      // would hide the gap.
-      if (!(place >= passed))
-        throw new PetstoreError('storage_unusable', 'The storage has lost animals of this import.');
+      addedCount = await target.add(drafts.slice(drafts.length - missing), startDigest());
+      // The count falls after a failover to a standby that lagged. Later batches would leave a gap.
+      if (!(addedCount >= readCount))
+        throw new PetstoreError('storage_unusable', 'The storage has lost pets of this import.');
     } catch (error) {
       if (!(error instanceof PetstoreError)) throw error;
-      const added = `At least ${place} of ${total} animals were added, then: ${error.message}`;
-      throw new PetstoreError('storage_unusable', `${added} The same command goes on.`, {
-        cause: error,
-      });
+      const added = `At least ${addedCount} of ${total} pets were added, then: ${error.message}`;
+      throw new PetstoreError(
+        'storage_unusable',
+        `${added} Run the same command again to resume.`,
+        { cause: error },
+      );
     }
 
-    showBar('adding', done, place);
+    showBar('adding', done, addedCount);
   }
 }
 
-/** A line of a pet. */
+/** A line that is not blank. */
 interface PetLine {
-  /** Its bytes, without white space at its end. */
+  /** A byte string without white space at its end. */
   readonly text: string;
-  /** Its number in the file, from 1. */
+  /** The line number in the file, from 1. */
   readonly number: number;
 }
 
@@ -247,23 +247,22 @@ const byteOrderMark = '\xef\xbb\xbf';
 const blankLine = new RegExp(`^(?:${byteOrderMark})?[ \\t\\r]*$`);
 
 /**
- * Reads the lines of pets of a file in pieces to be added together; `done` is how much of the file
- * has been read with them, from 0 to 1.
+ * Yields the lines of a file, grouped in batches. `done` is the part of the file that has been read,
+ * from 0 to 1.
  *
- * @throws Refusal for a line that is too long; behind the last line, for an `after` that is no line
- * of the file
+ * @throws Refusal if a line is too long, or at the end if the file has fewer lines than `after`
  */
 function* linesOf({ name, bytes, after }: DraftFile) {
   let number = 1;
   const start = bytes.toString('latin1', 0, 3) === byteOrderMark ? 3 : 0;
 
   for (let at = start, end: number; at < bytes.length; at = end + 1) {
-    const within = bytes.lastIndexOf('\n', at + pieceBytes);
-    const lineEnd = within >= at ? within : bytes.indexOf('\n', at + pieceBytes);
-    end = Math.min(lineEnd < 0 ? bytes.length : lineEnd, at + pieceBytes + maxLineBytes + 1);
+    const within = bytes.lastIndexOf('\n', at + batchBytes);
+    const lineEnd = within >= at ? within : bytes.indexOf('\n', at + batchBytes);
+    end = Math.min(lineEnd < 0 ? bytes.length : lineEnd, at + batchBytes + maxLineBytes + 1);
 
     const lines: PetLine[] = [];
-    // The lines are byte strings, in which the reader of JSON finds bad UTF-8.
+    // `parseJson` takes byte strings, so that it can report invalid UTF-8.
     for (const line of bytes.toString('latin1', at, end).split('\n')) {
       if (line.length > maxLineBytes)
         refuse(`${name} line ${number} is longer than 16 MiB. ${jsonLinesHint(line)}`);
@@ -284,12 +283,12 @@ function* linesOf({ name, bytes, after }: DraftFile) {
 }
 
 /**
- * Reads the pets of a file in the pieces of `linesOf`. `startDigest` computes the digest of all
- * pets up to the end of the piece.
+ * Yields the pets of a file in batches. `startDigest` returns the digest of all pets up to the end
+ * of the batch.
  *
- * @throws Refusal that names a bad line by its number, and what `linesOf` throws
+ * @throws Refusal with the line number if a line is not valid, or as `linesOf`
  */
-function* piecesOf(file: DraftFile) {
+function* readBatches(file: DraftFile) {
   const hash = startHash(file);
 
   for (const { lines, done } of linesOf(file)) {
@@ -302,7 +301,7 @@ function* piecesOf(file: DraftFile) {
 const members = petFields.map(({ name }) => name);
 
 /**
- * Reads the pet of a line, and notes the members that are ignored.
+ * Parses the pet of a line, and adds unknown members to `ignored`.
  *
  * @throws Refusal
  */
@@ -323,7 +322,7 @@ function readDraft({ text, number }: PetLine, { name, ignored }: DraftFile): Pet
   }
 }
 
-/** Returns how to make JSON Lines of what begins with a line, such as an array or indented JSON. */
+/** Returns the hint for a file that is not JSON Lines, such as an array or indented JSON. */
 function jsonLinesHint(line: string): string {
   const filter = /^[ \t]*\[/.test(line) ? "'.[]'" : '.';
   return `Write each pet on a line of its own: \`jq -c ${filter}\` does that.`;

@@ -1,4 +1,4 @@
-/** The keys file: names, digests and times of API keys, as JSON. */
+/** Reads and changes the keys file, which has the names, digests and times of API keys as JSON. */
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import { codeOf, parseJson, reasonOf, type JsonValue } from '../index.js';
@@ -6,29 +6,29 @@ import { readRegularFile, replaceFile } from './files.js';
 import { Refusal, program, quote, refuse } from './output.js';
 import { timeOf } from './settings.js';
 
-/** The keys file if no other is named. */
+/** The default of `--keys-file`. */
 export const defaultKeysPath = 'data/keys.json';
 
-/** The most keys of a file. Reading so many takes a quarter of a second. */
+/** The most keys of a file. Reading 100,000 keys takes a quarter of a second. */
 const maxKeys = 100_000;
 
 /** The longest keys file in bytes. */
 const maxBytes = 2 ** 25;
 
-/** The most JSON values of a keys file: several times as many as `maxKeys` keys have. */
+/** The most JSON values of a keys file, several times the values of `maxKeys` keys. */
 const maxValues = 2 ** 21;
 
-/** A key of the keys file. Its times are texts that `timeOf` accepts. */
+/** A key of the keys file. `timeOf` accepts its times. */
 export interface StoredKey {
   readonly name: string;
-  /** The SHA-256 of the key, in hexadecimal digits. */
+  /** The SHA-256 digest of the key in hexadecimal. */
   readonly sha256: string;
   readonly created: string;
-  /** Undefined for a key that never expires. */
+  /** Undefined if the key never expires. */
   readonly expires: string | undefined;
 }
 
-/** Makes a key, which nobody can guess. */
+/** Returns a new random key. */
 export const newApiKey = (): string => `psk_${randomBytes(32).toString('base64url')}`;
 
 /**
@@ -42,29 +42,26 @@ export function readKeysFile(path: string): readonly StoredKey[] {
     const file = membersOf(parseJson(text, maxValues), ['keys'], 'the file');
     const list = file.get('keys');
     if (!Array.isArray(list)) refuse('"keys" must be an array');
-    if (list.length > maxKeys) refuse(`it has ${list.length} keys, which is over ${maxKeys}`);
+    if (list.length > maxKeys) refuse(`it has ${list.length} keys, more than ${maxKeys}`);
 
     const keys = list.map(readKey);
     refuseEqualNames(keys);
     return keys;
   } catch (error) {
-    // The reader of JSON ends its sentence with a full stop, and here the sentence goes on.
+    // The messages of `parseJson` end with a full stop.
     const reason = reasonOf(error).replace(/\.$/, '');
-    const hint = `mend it, make one with \`${program} keys add NAME\`, or name another`;
+    const hint = `fix the file, make one with \`${program} keys add NAME\`, or name another`;
     const options = 'with --keys-file or PETSTORE_KEYS_FILE';
     refuse(`keys file ${path} cannot be used: ${reason}; ${hint} ${options}`);
   }
 }
 
-/** Returns the keys of the file; none if the file does not exist. */
+/** Returns the keys of the file, or an empty array if the file does not exist. */
 export function readKeysIfThere(path: string): readonly StoredKey[] {
   return fs.existsSync(path) ? readKeysFile(path) : [];
 }
 
-/**
- * True if two names are the same text: `é` can be one character or two. People cannot tell such
- * names apart, so two keys must not have them.
- */
+/** True if two names look the same, because Unicode can encode `é` as one character or as two. */
 export function isSameName(name: string, other: string): boolean {
   return name.normalize() === other.normalize();
 }
@@ -77,24 +74,25 @@ function refuseEqualNames(keys: readonly StoredKey[]): void {
     const text = name.normalize();
     const other = places.get(text);
     if (other !== undefined)
-      refuse(`the name ${quote(name)} stands twice, at key ${other + 1} and key ${index + 1}`);
+      refuse(`key ${other + 1} and key ${index + 1} have the same name ${quote(name)}`);
     places.set(text, index);
   });
 }
 
 /**
- * Checks the name of a key of the file. The names of keys outside the file are refused, because
- * keys of one name share their idempotency keys.
+ * Checks the name of a key of the file. The names of keys outside the file are reserved, because
+ * keys with the same name share their idempotency keys.
  *
- * @param place Where the name stands, in front of the message.
+ * @param place The beginning of the message.
  * @throws Refusal
  */
 export function checkKeyName(name: string, place = ''): void {
   // Invisible characters would make two names look alike: controls, formats, fillers, variation
-  // selectors, the empty Braille pattern, and every space but the ordinary one.
+  // selectors, the empty Braille pattern, and every space except U+0020.
   if (!/^(?:[^\p{C}\p{Z}\p{DI}\u2800]| ){1,100}$/u.test(name) || name.trim() !== name)
     refuse(
-      `${place}a name must be 1 to 100 printable characters without spaces around; choose another`,
+      `${place}a name must be 1 to 100 printable characters without a space at its ends; ` +
+        'choose another',
     );
 
   const owners = 'keys of --dev and PETSTORE_API_KEYS';
@@ -103,7 +101,7 @@ export function checkKeyName(name: string, place = ''): void {
 }
 
 /**
- * Reads one key of the list.
+ * Parses a key of the list.
  *
  * @throws Refusal
  */
@@ -111,9 +109,9 @@ function readKey(value: JsonValue, index: number): StoredKey {
   const place = `key ${index + 1}`;
   const key = membersOf(value, ['name', 'sha256', 'created', 'expires'], place);
 
-  const text = (member: string, isRight: (text: string) => boolean, rule: string) => {
+  const text = (member: string, isValid: (text: string) => boolean, rule: string) => {
     const found = key.get(member);
-    if (typeof found === 'string' && isRight(found)) return found;
+    if (typeof found === 'string' && isValid(found)) return found;
 
     const must = found === undefined ? 'is missing; it must' : 'must';
     refuse(`${place}: "${member}" ${must} be ${rule}`);
@@ -122,7 +120,7 @@ function readKey(value: JsonValue, index: number): StoredKey {
     text(member, (found) => !Number.isNaN(timeOf(found)), 'a time such as 2026-11-20T08:00:00Z');
   const isDigest = (found: string) => /^[0-9a-f]{64}$/i.test(found);
 
-  const name = text('name', () => true, 'a text');
+  const name = text('name', () => true, 'a string');
   checkKeyName(name, `${place}: `);
 
   return {
@@ -136,7 +134,7 @@ function readKey(value: JsonValue, index: number): StoredKey {
 /**
  * Returns the members of an object.
  *
- * @throws Refusal for an unknown one: a misspelt `expires` would make a key that never ends
+ * @throws Refusal if a member is unknown, because a key with a misspelt `expires` would never expire
  */
 function membersOf(
   value: JsonValue,
@@ -150,18 +148,21 @@ function membersOf(
   return value;
 }
 
-/** What to do if the file cannot be written, by the errno. */
-const hints: Readonly<Record<string, string>> = {
-  EACCES: 'run the command as a user who may write the file and its folder',
-  EPERM: 'run the command as a user who may write the file and its folder',
+const permissionDenied =
+  'permission denied; run the command as a user who may write the file and its folder';
+
+/** Why the file cannot be written and how to fix that, by errno. */
+const reasons: Readonly<Record<string, string>> = {
+  EACCES: permissionDenied,
+  EPERM: permissionDenied,
   EROFS: 'the file system is read-only; mount it for writing',
-  EBUSY: 'the file is mounted by itself and cannot be replaced; mount its folder in its place',
+  EBUSY: 'it is mounted by itself and cannot be replaced; mount its folder instead',
 };
 
 /**
- * Replaces the keys of the file by what `change` returns for them.
+ * Replaces the keys of the file with the result of `change`.
  *
- * @throws Refusal. The file is then as it was.
+ * @throws Refusal; the file is then unchanged
  */
 export async function changeKeysFile(
   path: string,
@@ -171,8 +172,8 @@ export async function changeKeysFile(
     const keys = change(readKeysIfThere(path));
     const text = `${JSON.stringify({ keys }, undefined, 2)}\n`;
     if (keys.length > maxKeys || Buffer.byteLength(text) > maxBytes) {
-      const bounds = `it takes ${maxKeys} keys and ${maxBytes} bytes`;
-      refuse(`keys file ${path} is full: ${bounds}; revoke a key first`);
+      const limits = `its limits are ${maxKeys} keys and ${maxBytes} bytes`;
+      refuse(`keys file ${path} is full: ${limits}; revoke a key first`);
     }
     return text;
   };
@@ -181,7 +182,7 @@ export async function changeKeysFile(
     await replaceFile(path, makeText);
   } catch (error) {
     if (error instanceof Refusal) throw error;
-    const hint = hints[codeOf(error) ?? ''] ?? 'name another with --keys-file';
-    refuse(`keys file ${path} cannot be written (${reasonOf(error)}); ${hint}`);
+    const otherReason = `${reasonOf(error)}; name another file with --keys-file`;
+    refuse(`keys file ${path} cannot be written: ${reasons[codeOf(error) ?? ''] ?? otherReason}`);
   }
 }

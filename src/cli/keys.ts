@@ -1,4 +1,4 @@
-/** The `keys` command: adds, lists and revokes the keys of the keys file. */
+/** Implements the `keys` command, which adds, lists and revokes keys of the keys file. */
 import { existsSync } from 'node:fs';
 import { digestOfKey } from '../index.js';
 import {
@@ -25,11 +25,13 @@ export const run: Run = async (settings, [action, name, ...more]) => {
     refuse(`flag ${expires.from} is only for \`keys add\`; leave it out`);
 
   if (action === 'list') {
-    if (name !== undefined) refuse('`keys list` takes no name; it lists all');
+    if (name !== undefined) refuse('`keys list` takes no name; it lists all keys');
     const stored = readKeysIfThere(path);
     if (stored.length > 0) return print(linesOf(stored));
-    const lack = existsSync(path) ? `${path} holds no keys` : `there is no keys file ${path}`;
-    return printNotice(`${lack}; make a key with \`${program} keys add NAME\``);
+    const problem = existsSync(path)
+      ? `${path} has no keys`
+      : `the keys file ${path} does not exist`;
+    return printNotice(`${problem}; make a key with \`${program} keys add NAME\``);
   }
 
   if (action !== 'add' && action !== 'revoke')
@@ -40,17 +42,17 @@ export const run: Run = async (settings, [action, name, ...more]) => {
           : `, not ${quoteWord(action)}${suggestion(action, ['add', 'list', 'revoke'])}`),
     );
   if (name === undefined || more.length > 0)
-    refuse(`\`keys ${action}\` needs one NAME; put it in quotes where it has spaces`);
+    refuse(`\`keys ${action}\` needs one NAME; quote a name with spaces`);
 
   return action === 'revoke'
     ? revoke(path, name)
     : add(path, name, expires && readDuration(expires));
 };
 
-/** Makes a key that lives so long, undefined for ever, and prints it. */
+/** Makes a key and prints it. The key never expires if `lifeMs` is undefined. */
 async function add(path: string, name: string, lifeMs: number | undefined) {
   checkKeyName(name);
-  // Names of different bytes would be one name.
+  // Node replaces such bytes, so that different names would become the same.
   if (name.includes('\ufffd'))
     refuse(`NAME has bytes that are not UTF-8: ${quote(name)}; choose another name`);
 
@@ -63,27 +65,25 @@ async function add(path: string, name: string, lifeMs: number | undefined) {
   await changeKeysFile(path, (present) => {
     if (present.some((other) => isSameName(other.name, name)))
       refuse(
-        `there is a key named ${name} in ${path}; choose another name, or revoke that one first`,
+        `${path} already has a key named ${name}; choose another name, or revoke that key first`,
       );
     return [...present, { name: name.normalize(), sha256, created, expires }];
   });
 
-  const loss = `the key ${name} is in ${path}, but was shown to nobody`;
-  await print([key], `${loss}; take it out with \`${program} keys revoke ${name}\``);
-  printNotice(
-    `The digest of this key is in ${path} as ${name}; the key itself is shown this once.`,
-  );
+  const loss = `the key ${name} is in ${path}, but was not printed`;
+  await print([key], `${loss}; revoke it with \`${program} keys revoke ${name}\``);
+  printNotice(`${path} has the digest of this key as ${name}; the key itself is printed only once`);
 }
 
 async function revoke(path: string, name: string) {
-  // The name is looked for before `changeKeysFile`, which would make the folder of a missing file.
+  // Checked before `changeKeysFile`, which would create the folder of a missing file.
   if (readKeysIfThere(path).every((key) => !isSameName(key.name, name)))
     refuse(
-      `there is no key named ${quoteWord(name)} in ${path}; \`${program} keys list\` shows all`,
+      `${path} has no key named ${quoteWord(name)}; \`${program} keys list\` prints all names`,
     );
 
   await changeKeysFile(path, (present) => present.filter((key) => !isSameName(key.name, name)));
-  printNotice(`${name} is revoked; a running server refuses it within 2 seconds.`);
+  printNotice(`${name} is revoked; running servers reject it within 2 s`);
 }
 
 function linesOf(stored: readonly StoredKey[]): readonly string[] {

@@ -1,4 +1,4 @@
-/** The `migrate` command: makes the tables of a database, or brings them up to date. */
+/** Implements the `migrate` command, which creates or updates the tables of a database. */
 import { print, refuse } from './output.js';
 import type { Run } from './settings.js';
 import { readStorage } from './storages.js';
@@ -15,10 +15,10 @@ export const run: Run = async (settings, operands) => {
   const setting = settings.get('--storage');
   const named = await readStorage(setting);
 
-  const mend = 'name a database, such as postgres://user:password@host:5432/database';
-  // The text is that of no database, so it holds no password.
+  const hint = 'name a database, such as postgres://user:password@host:5432/database';
+  // Only the URL of a database can contain a password.
   if (named?.migrate === undefined)
-    refuse(`${setting.from} ${setting.text} needs no migration; ${mend}`);
+    refuse(`${setting.from} ${setting.text} needs no migration; ${hint}`);
 
   await print([await named.migrate()]);
 };

@@ -1,4 +1,4 @@
-/** Loads plugins: those of this package by name, others by path or package. */
+/** Loads plugins: shipped plugins by name, others by path or package. */
 import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -10,41 +10,41 @@ import { helpRow } from './help.js';
 import { orRefuse, quote, refuse } from './output.js';
 import type { Setting, Settings } from './settings.js';
 
-/** A plugin of this package. */
+/** A plugin that this package contains. */
 interface ShippedPlugin {
-  /** What it gives, in the help. */
+  /** The description in the help. */
   readonly about: string;
-  /** What `npm install` takes for the library that it needs; absent where it needs none. */
+  /** The arguments for `npm install` of its library; omitted if it needs none. */
   readonly library?: string;
-  /** Imports it. A library that is not installed is an error of Node's `…MODULE_NOT_FOUND`. */
+  /** Imports the plugin. @throws Node's `…MODULE_NOT_FOUND` if the library is not installed */
   readonly load: (settings: Settings, from: string) => Promise<Plugin>;
 }
 
-/** The plugins of this package by their names, in the order of the help. */
+/** The shipped plugins by name, in the order of the help. */
 const shipped = new Map(
   Object.entries<ShippedPlugin>({
     cors: {
-      about: 'browsers let pages of each --cors-origin in; that turns it on',
+      about: 'CORS for pages of each --cors-origin, which turns it on',
       library: 'cors@2',
       load: loadCors,
     },
     docs: {
-      about: 'Swagger UI at /docs; --dev turns it on where its library is',
-      // An install script of the library's dependency reports to its makers.
+      about: 'Swagger UI at /docs; on with --dev if installed',
+      // Without scripts, because a dependency's install script sends usage data.
       library: '--ignore-scripts swagger-ui-dist@5',
       load: async () => (await import('../plugins/docs.js')).docsPlugin(),
     },
     faults: {
-      about: 'faults on demand, by `Petstore-Fault: status=503` or /v1/faults; and /v1/reset',
+      about: 'faults on demand, by header or /v1/faults; also /v1/reset',
       load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
     },
     metrics: {
-      about: 'Prometheus reads /metrics, which needs no key',
+      about: 'metrics for Prometheus at /metrics, without a key',
       library: 'prom-client@15',
       load: async () => (await import('../plugins/metrics.js')).metricsPlugin(),
     },
     orders: {
-      about: 'experimental: orders at /v1/store/orders, kept in a file beside the animals',
+      about: 'experimental: orders at /v1/store/orders, with the pets',
       load: async () => (await import('../plugins/orders.js')).ordersPlugin(),
     },
   }),
@@ -58,9 +58,10 @@ export function pluginsHelp(): readonly string[] {
 }
 
 /**
- * Loads the plugins that `--plugin` names, and those that other options turn on, by their names.
+ * Loads the plugins that `--plugin` names and those that other options turn on. The keys of the map
+ * are the names that the options give.
  *
- * @throws Refusal, also where `--plugin` names one twice, be it by two names
+ * @throws Refusal, also if `--plugin` names a plugin twice, even by two names
  */
 export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<string, Plugin>> {
   const named = settings.list('--plugin');
@@ -72,7 +73,7 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
   ];
 
   const plugins = new Map<string, Plugin>();
-  /** What `--plugin` has named: each of ours by its name, those of others themselves. */
+  /** The plugins of `--plugin` so far: the names of shipped ones, and the functions of others. */
   const seen = new Set<string | Plugin>();
 
   for (const setting of wanted) {
@@ -82,42 +83,45 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
 
     const identity = shipped.has(text) ? text : plugin;
     if (seen.has(identity))
-      refuse(`${from} ${text} is a plugin that is there already; name it once`);
+      refuse(`${from} ${text} names a plugin that is already loaded; name it once`);
     if (named.includes(setting)) seen.add(identity);
 
-    plugins.set(text, refusedByName(plugin, setting));
+    plugins.set(text, withRefusals(plugin, setting));
   }
 
   return plugins;
 }
 
-/** The same plugin; where its call, its promise or what it waits for fails, a Refusal names it. */
-function refusedByName(plugin: Plugin, { text, from }: Setting): Plugin {
-  const named = (work: () => unknown) =>
-    orRefuse(`${from} ${text} failed to start`, 'mend it, or leave it out', work);
+/** Wraps a plugin, so that any error of its start becomes a Refusal that names the plugin. */
+function withRefusals(plugin: Plugin, { text, from }: Setting): Plugin {
+  const orRefusePlugin = (work: () => unknown) =>
+    orRefuse(`${from} ${text} failed to start`, 'fix the plugin, or leave it out', work);
 
-  // The host refuses anything but a promise and a function itself, so these pass as they are.
+  // Values of other types are passed on, because the host rejects them itself.
   const isPromise = (value: unknown) => typeof Object(value).then === 'function';
   return async (host) => {
-    await named(async () => {
+    await orRefusePlugin(async () => {
       const started: unknown = await plugin({
         ...host,
-        waitFor: (opening) => host.waitFor(isPromise(opening) ? named(() => opening) : opening),
+        waitFor: (opening) =>
+          host.waitFor(isPromise(opening) ? orRefusePlugin(() => opening) : opening),
         onStart: (callback) =>
           host.onStart(
-            typeof callback === 'function' ? async () => void (await named(callback)) : callback,
+            typeof callback === 'function'
+              ? async () => void (await orRefusePlugin(callback))
+              : callback,
           ),
       });
       if (typeof started === 'function')
         throw new TypeError(
-          'it returned a function: export what takes the host, not what makes it',
+          'it returned a function: export the plugin itself, not a function that makes it',
         );
     });
   };
 }
 
 /**
- * Loads one plugin; answers undefined for the docs of `--dev` where their library is not installed.
+ * Loads a plugin. Returns undefined if `--dev` turned it on and its library is not installed.
  *
  * @throws Refusal
  */
@@ -139,9 +143,9 @@ async function loadCors(settings: Settings, from: string): Promise<Plugin> {
 
   const origins = settings.list('--cors-origin');
   if (origins.length === 0)
-    refuse(`${from} cors lets nobody in; name whom with --cors-origin ORIGIN`);
+    refuse(`${from} cors needs an origin; give one with --cors-origin ORIGIN`);
 
-  // One by one, so that a refusal names the text without a password.
+  // Checked one by one, so that the refusal can quote the origin without its password.
   for (const { text, from: source } of origins)
     try {
       corsPlugin({ origins: [text] });
@@ -151,19 +155,19 @@ async function loadCors(settings: Settings, from: string): Promise<Plugin> {
   return corsPlugin({ origins: origins.map(({ text }) => text) });
 }
 
-/** Loads a plugin of the operator, by its path, its file URL or the name of its package. */
+/** Loads a plugin that is not shipped, by its path, its file URL or the name of its package. */
 async function loadForeign(text: string, from: string): Promise<Plugin> {
   const known = [...shipped.keys()].join(', ');
-  const mend = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
+  const hint = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
 
   if (/^(?!file:)[a-z][\w+.-]*:\/\//i.test(text))
-    refuse(`${from} must not be a URL such as ${quote(text)}; ${mend}`);
+    refuse(`${from} must not be a URL such as ${quote(text)}; ${hint}`);
 
-  // Names are resolved as by a program in the working folder.
+  // Package names are resolved from the working folder.
   const { resolve } = createRequire(join(process.cwd(), 'plugins.js'));
   const loading = async (): Promise<Readonly<Record<string, unknown>>> => {
     const url = text.startsWith('file:') ? new URL(text) : pathToFileURL(resolve(text));
-    // Node would wait for the writer of a pipe, and never end a device.
+    // Importing a pipe or a device might never end.
     requireRegularFile(text, statSync(url));
     try {
       return await import(url.href);
@@ -172,16 +176,14 @@ async function loadForeign(text: string, from: string): Promise<Plugin> {
       if (place === undefined) throw error;
       refuse(
         `${from} ${text} cannot be loaded (${reasonOf(error)}, in ${place}); ` +
-          'fix it, or leave the plugin out',
+          'fix the plugin, or leave it out',
       );
     }
   };
-  const module = await orRefuse(`${from} ${text} cannot be loaded`, mend, loading);
+  const module = await orRefuse(`${from} ${text} cannot be loaded`, hint, loading);
 
   const isPlugin = (value: unknown): value is Plugin => typeof value === 'function';
   const plugin = [module['default'], module['plugin']].find(isPlugin);
   if (plugin !== undefined) return plugin;
-  refuse(
-    `${from} ${text} is no plugin; its module must export a function as default or as \`plugin\``,
-  );
+  refuse(`${from} ${text} is not a plugin; export a function as default or as \`plugin\``);
 }

@@ -1,19 +1,19 @@
-/** The log line of each request, by `--log requests` and `--dev`. */
+/** Logs each request, with `--log requests` and `--dev`. */
 import type { Plugin } from '../index.js';
 import type { LogFormat } from './output.js';
 
-/** An id that is too short for an API key. An id of more digits is not logged. */
+/** An id of at most nine digits, too short for an API key. Longer ids are not logged. */
 const shortNumber = /^(?:0|[1-9][0-9]{0,8})$/;
 
-/** The words that paths of the petstore begin with. */
+/** The segments of the petstore's own paths. */
 const publicWords: ReadonlySet<string> = new Set(['', 'v1', 'pets', 'store', 'orders']);
 
 /**
- * Logs every response. A path may hold an API key, so only what cannot be one is logged (C40): the
- * path of the route, with ids of a few digits, or the known words at the beginning of another path.
- * The cost does not grow with the path or with the number of keys.
+ * Logs every response. A path may contain an API key, so only safe parts are logged (C40): the
+ * route with short ids, or the known first segments of any other path. The cost does not depend on
+ * the length of the path or the number of keys.
  *
- * @param showsIds - False if an API key may be a short number.
+ * @param showsIds False if an API key may be a short number.
  */
 export function requestLog(format: LogFormat, showsIds: boolean): Plugin {
   return ({ log, onReply }) =>
@@ -29,7 +29,7 @@ export function requestLog(format: LogFormat, showsIds: boolean): Plugin {
     });
 }
 
-/** Returns the path as it came if it differs from the route's in short numbers alone. */
+/** Returns the path if only short numbers differ from the route, else the route. */
 function pathOf(route: string, sent: string, showsIds: boolean): string {
   if (!showsIds || sent.length > route.length + 64) return route;
 
@@ -41,7 +41,7 @@ function pathOf(route: string, sent: string, showsIds: boolean): string {
   return isPlain ? sent : route;
 }
 
-/** Returns the known words that a path begins with, and `…` for the rest. */
+/** Returns the known first segments of a path, and `…` for the rest. */
 function knownPart(sent: string): string {
   const segments = sent.slice(0, 64).split('/');
   const end = segments.findIndex((segment) => !publicWords.has(segment));

@@ -1,4 +1,4 @@
-/** Runs a server from its options to its end; HTTP and storages are the library's. */
+/** Runs a server: reads the options, opens the storage, listens, and shuts down on a signal. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { performance } from 'node:perf_hooks';
@@ -34,31 +34,31 @@ import {
 } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
-/** How long closing may take, after the drain: Docker, for one, kills a process after 10 s. */
-const stopTimeoutMs = 9_500;
+/** The longest shutdown after the drain. Docker, for example, kills a process after 10 s. */
+const shutdownTimeoutMs = 9_500;
 
-/** A server on its way from start to end, as a signal finds it. */
+/** The state of the process, which signal handlers use at any time. */
 interface Server extends Options {
   readonly apiKeys: ApiKeys;
-  /** Undefined while the storage still opens. */
+  /** Undefined until the storage is open. */
   petstore?: Petstore;
   /** Undefined until the port is open. */
   listening?: Listening;
   /** True if the process was started on a terminal. */
   readonly hadTerminal: boolean;
-  /** Whether a signal, or a fault of ours, has begun the end. */
-  isEnding: boolean;
+  /** True once a signal or an uncaught error has begun the shutdown. */
+  isShuttingDown: boolean;
 }
 
 /**
- * Starts a server, which goes on until a signal ends it. Options, files, keys and the modules of
- * plugins are checked before the storage is opened.
+ * Starts a server, which runs until a signal. Options, files, keys and plugins are checked before
+ * the storage is opened.
  *
  * @throws Refusal
  * @throws PetstoreError `storage_…`
  */
 export const run: Run = async (settings) => {
-  // `listen` refuses these runtimes too, but only after files were made.
+  // `listen` refuses these runtimes too, but only after files were created.
   if ('Bun' in globalThis || 'Deno' in globalThis)
     refuse('a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve');
 
@@ -69,12 +69,12 @@ export const run: Run = async (settings) => {
   const { isDev, named, log, plugins } = options;
 
   const apiKeys = await openApiKeys(settings, log);
-  // A port in use must leave no new file. Later starts do not try the port: a client that connects
-  // then would be cut off. Mistakes of the caller are reported first, so that each of them has the
-  // same message on every machine.
+  // A start that fails because the port is in use must not create the storage file. If the file
+  // exists, the port is not tried, because a client that connects then would be cut off. The try
+  // comes after all checks, so that a mistake has the same message on every machine.
   if (isDev || named?.place === '') await tryPort(options);
 
-  const server: Server = { ...options, apiKeys, hadTerminal: hasTerminal(), isEnding: false };
+  const server: Server = { ...options, apiKeys, hadTerminal: hasTerminal(), isShuttingDown: false };
   handleSignals(server);
 
   const storage = await openStorage(options);
@@ -94,15 +94,15 @@ export const run: Run = async (settings) => {
 };
 
 /**
- * True if Node's permission model denies listening, as it can since Node 25. The error is thrown
- * outside of `listen`, where it can only be caught as an uncaught one.
+ * True if Node's permission model denies listening, as it can since Node 25. Checked in advance,
+ * because `listen` throws that error where no caller can catch it.
  */
 function isListeningDenied(): boolean {
   const { permission, allowedNodeEnvironmentFlags } = process;
   return permission?.has('net') === false && allowedNodeEnvironmentFlags.has('--allow-net');
 }
 
-/** What the settings of a start say. */
+/** The checked options of a start. */
 type Options = Awaited<ReturnType<typeof readOptions>>;
 
 /**
@@ -155,7 +155,7 @@ async function readOptions(settings: Settings) {
     isDev,
     host,
     port,
-    /** The flags or the variables that set host and port, for messages. */
+    /** The flags or variables that set host and port, for messages. */
     from: { host: hostSetting.from, port: portSetting.from },
     /** Undefined for `memory:`. */
     named,
@@ -163,14 +163,14 @@ async function readOptions(settings: Settings) {
     seed,
     drainSeconds,
     keepAliveSeconds,
-    /** The pair that was read last; SIGHUP reads another. */
+    /** The pair in use; SIGHUP replaces it. */
     tls,
     logLevel,
     logFormat,
     log,
     plugins,
-    /** Those of the options of `createPetstore` that the settings have. */
-    contract: {
+    /** Options that are passed on to `createPetstore`. */
+    petstoreOptions: {
       maxBodyBytes,
       ...(setClock && { clock: setClock.now }),
       ...(baseUrl && { baseUrl }),
@@ -183,14 +183,13 @@ function readUrl(setting: Setting | undefined): string | undefined {
   return setting && read(setting, (text) => (isBaseUrl(text) ? text : undefined), baseUrlRule);
 }
 
-/** The last time that can be written as a date of RFC 3339. */
+/** The last time that RFC 3339 can express. */
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /**
- * Returns a clock that begins at the time of `--clock` and runs on. At the end of the year 9999 it
- * stands still (C64).
+ * Returns a clock that starts at the time of `--clock` and stops at the end of the year 9999 (C64).
  *
- * @throws Refusal for a storage that lasts, in which wrong times would stay
+ * @throws Refusal if the storage is durable, because it would keep wrong times
  */
 function readClock(
   setting: Setting | undefined,
@@ -199,7 +198,7 @@ function readClock(
   if (setting === undefined) return undefined;
   if (named !== undefined) {
     const problem = `${setting.from} would leave wrong times in ${named.text}`;
-    refuse(`${problem}; use it with --storage memory: alone`);
+    refuse(`${problem}; use it only with --storage memory:`);
   }
 
   const parse = (text: string) => {
@@ -208,29 +207,29 @@ function readClock(
   };
 
   const rule =
-    'a time of RFC 3339 from 1970 on, such as 2030-12-05T23:59:50Z, until the end of 9999 in UTC';
-  const begin = read(setting, parse, rule);
-  // It begins with the process.
+    'a time of RFC 3339 such as 2030-12-05T23:59:50Z, from 1970 to the end of 9999 in UTC';
+  const startTime = read(setting, parse, rule);
+  // `performance.now()` counts from the start of the process.
   let startedAt = 0;
   return {
-    now: () => Math.min(Math.floor(begin + performance.now() - startedAt), lastTime),
+    now: () => Math.min(Math.floor(startTime + performance.now() - startedAt), lastTime),
     restart: () => {
       startedAt = performance.now();
     },
   };
 }
 
-/** A clock that was set. */
+/** The clock of `--clock`. */
 interface SetClock {
-  /** Answers milliseconds since the epoch. */
+  /** Returns milliseconds since the epoch. */
   readonly now: () => number;
-  /** Has it show again what it was set to. */
+  /** Sets the clock to its start time again. */
   readonly restart: () => void;
 }
 
-/** @throws Refusal where the port cannot be listened on */
+/** @throws Refusal if the server cannot listen on the port */
 async function tryPort(options: Options) {
-  // `close` waits for those who have connected.
+  // `close` waits until every connection is closed.
   const server = createServer((socket) => socket.destroy());
   const listening = once(server.listen(options.port, options.host), 'listening');
   await listening.catch((error: unknown) => refusePort(options, error));
@@ -239,26 +238,24 @@ async function tryPort(options: Options) {
 
 /** @throws Refusal if listening failed; rethrows any other error */
 function refusePort({ isDev, host, port, from }: Options, error: unknown): never {
-  const code = codeOf(error);
+  const code = codeOf(error) ?? '';
   const denial = denialOf(error);
   if (!(error instanceof Error && 'syscall' in error) && denial === undefined) throw error;
   if (code === 'EMFILE') throw error;
 
-  const problem = `port ${port} of ${host}`;
-  const another = `choose another with ${from.host} or ${from.port}`;
-  if (code !== 'EADDRINUSE')
-    refuse(
-      denial === undefined
-        ? `${problem} cannot be listened on (${reasonOf(error)}); ${another}`
-        : `${problem} cannot be listened on: ${denial}`,
-    );
-
-  const free = port < 60_000 ? port + 100 : port - 100;
-  const freePort = isDev ? `\`PORT=${free} make run\` or --port ${free}` : from.port;
-  refuse(`${problem} is in use; choose another with ${freePort}`);
+  const other = port < 60_000 ? port + 100 : port - 100;
+  const otherPort = isDev ? `\`PORT=${other} make run\` or --port ${other}` : from.port;
+  const reasons: Readonly<Record<string, string>> = {
+    EACCES: 'permission denied; use a port above 1023',
+    EADDRINUSE: `the port is in use; choose another with ${otherPort}`,
+    EADDRNOTAVAIL: `this machine has no such address; choose another with ${from.host}`,
+    ENOTFOUND: `there is no such host; choose another with ${from.host}`,
+  };
+  const otherReason = `${reasonOf(error)}; choose another with ${from.host} or ${from.port}`;
+  refuse(`cannot listen on ${host} port ${port}: ${denial ?? reasons[code] ?? otherReason}`);
 }
 
-/** Opens the storage. Where it holds no animals, those of `--seed` are added first. */
+/** Opens the storage. An empty storage gets the pets of `--seed` first. */
 async function openStorage(options: Options): Promise<PetStorage> {
   const { isDev, named, seed, log } = options;
   const open = async () => (await named?.open(isDev ? 'dev' : 'serve', log)) ?? memoryFor(options);
@@ -268,18 +265,18 @@ async function openStorage(options: Options): Promise<PetStorage> {
 
   let isSeeded = named === undefined;
   if (named !== undefined && (await storage.list({ limit: 1 })).length === 0) {
-    // All of the seed is one commit, which an open storage does not make.
+    // The seed is added in one commit, for which the storage must not be open.
     await storage.close();
     isSeeded = await named.seed(seed.drafts, seed.source, log);
     storage = await open();
   }
 
   if (isSeeded) log('info', 'seeded', { file: seed.path, pets: seed.drafts.length });
-  else log('info', 'not seeded: the storage holds animals', { file: seed.path });
+  else log('info', 'not seeded: the storage holds pets', { file: seed.path });
   return storage;
 }
 
-/** A storage that forgets. Where it begins anew, so does the clock that was set. */
+/** Returns an in-memory storage. Its reset also restarts the clock of `--clock`. */
 function memoryFor({ seed, setClock }: Options): PetStorage {
   const storage = memoryStorage({ pets: seed?.drafts ?? [] });
   if (setClock !== undefined) storage.onReset?.(setClock.restart);
@@ -287,16 +284,16 @@ function memoryFor({ seed, setClock }: Options): PetStorage {
 }
 
 /**
- * Makes the petstore and opens its port; answers undefined where a signal has closed it meanwhile.
+ * Creates the petstore and listens. Returns undefined if a signal closed the petstore meanwhile.
  *
  * @throws Refusal
  */
 async function serve(server: Server, storage: PetStorage): Promise<Listening | undefined> {
-  const { host, port, keepAliveSeconds, tls, contract, apiKeys, plugins } = server;
+  const { host, port, keepAliveSeconds, tls, petstoreOptions, apiKeys, plugins } = server;
   const { settings, log, logLevel, logFormat } = server;
-  const { clock } = contract;
+  const { clock } = petstoreOptions;
   if (clock !== undefined)
-    log('warn', 'the clock is set: this is not the time', {
+    log('warn', 'the clock is set by --clock and differs from the machine', {
       now: new Date(clock()).toISOString(),
       machine: new Date().toISOString(),
     });
@@ -304,7 +301,7 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
   const hasNumber = settings.list('PETSTORE_API_KEYS').some(({ text }) => /^[0-9]+$/.test(text));
   const requestLogs = logLevel === 'requests' ? [requestLog(logFormat, !hasNumber)] : [];
   const petstore = createPetstore({
-    ...contract,
+    ...petstoreOptions,
     keys: apiKeys.verify,
     storage,
     plugins: [...requestLogs, ...plugins.values()],
@@ -320,61 +317,63 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
       ...(tls && { tls }),
     });
   } catch (error) {
-    // A signal closed the petstore; `end` exits.
-    if (server.isEnding) return undefined;
+    // A signal closed the petstore; `shutDown` exits.
+    if (server.isShuttingDown) return undefined;
     await petstore.close();
     refusePort(server, error);
   }
 
-  // A SIGHUP may have read another pair while plugins opened.
+  // A SIGHUP may have read a new pair while plugins opened.
   if (server.tls !== undefined) server.listening.setTls(server.tls);
   return server.listening;
 }
 
-/** True if standard input or output is a terminal; false again once that is closed. */
+/** True if standard input or output is a terminal that is still open. */
 const hasTerminal = () => isatty(0) || isatty(1);
 
-/** For how long after a signal further ones are the same: runners hand on what they get, too. */
+/**
+ * The time after a signal during which further signals are ignored. A terminal and a program such
+ * as npm may both pass on the same Ctrl-C.
+ */
 const sameSignalMs = 1_000;
 
 /**
- * Ends the server on signals and on internal errors. SIGHUP reloads a service; a server of a
- * terminal ends with the terminal (C75).
+ * Shuts the server down on signals and on uncaught errors. SIGHUP reloads a service, but ends a
+ * server that was started on a terminal (C75).
  */
 function handleSignals(server: Server): void {
-  let endedAt: number | undefined;
+  let lastSignalAt: number | undefined;
 
-  const endBySignal = (signal: string, number: number) => {
+  const handleSignal = (signal: string, number: number) => {
     const now = performance.now();
-    if (endedAt !== undefined && now - endedAt < sameSignalMs) return;
-    endedAt = now;
-    // A second signal ends it at once, with the exit code that a shell gives a signal.
-    void end(server, signal, 0, 128 + number);
+    if (lastSignalAt !== undefined && now - lastSignalAt < sameSignalMs) return;
+    lastSignalAt = now;
+    // Shells report the end by a signal as 128 plus its number.
+    void shutDown(server, signal, 0, 128 + number);
   };
 
-  process.on('SIGINT', endBySignal);
-  process.on('SIGTERM', endBySignal);
+  process.on('SIGINT', handleSignal);
+  process.on('SIGTERM', handleSignal);
 
-  // `server.ts` asks the same before anything is loaded.
+  // The same condition as in server.ts.
   const isService = !server.isDev && !server.hadTerminal;
-  process.on('SIGHUP', isService ? () => void reload(server) : endBySignal);
+  process.on('SIGHUP', isService ? () => void reload(server) : handleSignal);
 
   process.on('uncaughtException', (error) => {
-    server.log('error', 'a fault of ours', { error: detailOf(error) });
+    server.log('error', 'internal error', { error: detailOf(error) });
     if (server.logLevel === 'silent') process.stderr.write(`${detailOf(error)}\n`);
-    // It ends as by a signal: other requests may still be answered, and animals that wait for the
-    // disk may be kept.
-    void end(server, 'uncaughtException', 70, 70);
+    // A regular shutdown still finishes other requests and commits in flight.
+    void shutDown(server, 'uncaughtException', 70, 70);
   });
 }
 
 /**
- * Ends the process: drains, closes the petstore, and exits with `code`, or with 1 if a request was
- * cut, or closing failed or took too long. Called again, it exits at once with `codeAtOnce`.
+ * Drains, closes the petstore and exits with `code`, or with 1 if a request was cut, or if closing
+ * failed or took too long. The second call exits at once with `codeAtOnce`.
  */
-async function end(server: Server, signal: string, code: number, codeAtOnce: number) {
-  if (server.isEnding) exit(server, codeAtOnce);
-  server.isEnding = true;
+async function shutDown(server: Server, signal: string, code: number, codeAtOnce: number) {
+  if (server.isShuttingDown) exit(server, codeAtOnce);
+  server.isShuttingDown = true;
   const { log, drainSeconds } = server;
 
   if (code === 0 && server.listening !== undefined && drainSeconds > 0) {
@@ -385,13 +384,13 @@ async function end(server: Server, signal: string, code: number, codeAtOnce: num
 
   log('info', 'stopping', { signal });
 
-  // The process waits for no request, plugin or disk that hangs.
+  // A request, a plugin or a disk may hang.
   setTimeout(() => {
-    log('error', 'closing takes too long: ended without it', { milliseconds: stopTimeoutMs });
+    log('error', 'closing takes too long: exit without it', { milliseconds: shutdownTimeoutMs });
     exit(server, 1);
-  }, stopTimeoutMs);
+  }, shutdownTimeoutMs);
 
-  // A storage that is still opening is left as by a crash: it may open for ever.
+  // A storage that is still opening is not waited for, because it may never open.
   await server.petstore?.close().catch((error: unknown) => {
     log('error', 'closing failed', { error: reasonOf(error) });
     code ||= 1;
@@ -399,13 +398,13 @@ async function end(server: Server, signal: string, code: number, codeAtOnce: num
 
   const requests = server.listening?.cutRequests ?? 0;
   if (requests > 0) {
-    log('error', 'requests were cut: they took too long', { requests });
+    log('error', 'requests were cut because they took too long', { requests });
     code ||= 1;
   }
   exit(server, code);
 }
 
-/** Ends the process now, with an exit code or, if its terminal is closed, by SIGHUP. */
+/** Exits with `code`, or by SIGHUP if the terminal of the process is closed. */
 function exit({ hadTerminal }: Server, code: number): never {
   if (hadTerminal && !hasTerminal()) {
     // Node 20 would abort, because it cannot reset the terminal.
@@ -415,7 +414,7 @@ function exit({ hadTerminal }: Server, code: number): never {
   process.exit(code);
 }
 
-/** Reads the keys file and the TLS files again. Where one is bad, what was read before stays. */
+/** Reads the keys file and the TLS files again. An invalid file is ignored and logged. */
 async function reload(server: Server) {
   server.apiKeys.reload();
 
@@ -427,26 +426,26 @@ async function reload(server: Server) {
     server.listening?.setTls(tls);
     server.log('info', 'TLS files read again');
   } catch (error) {
-    server.log('warn', 'TLS files not read again: the last good pair stays', {
+    server.log('warn', 'the TLS files cannot be used; the old pair stays in use', {
       error: reasonOf(error),
     });
   }
 }
 
 /**
- * A curl line that a shell runs to add an animal and to list all, and the address of the page in
- * front where one is served.
+ * Returns a curl command that adds a pet and lists all. Before it stands the address of the
+ * documentation if the docs plugin is loaded.
  */
 function devBanner(url: string, key: string, plugins: Options['plugins']): string {
-  // Not every system connects to 0.0.0.0.
+  // Some systems cannot connect to 0.0.0.0.
   const home = url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 
   const insecure = url.startsWith('https:') ? ' -k' : '';
   const curl = `curl -sS -w '\\n'${insecure} -H 'Authorization: Bearer ${key}'`;
   const json = '{"name":"Rex","categoryId":1,"status":"available"}';
-  const animal = `-H 'Content-Type: application/json' -d '${json}'`;
+  const pet = `-H 'Content-Type: application/json' -d '${json}'`;
 
-  // The addresses are in quotes, as some shells read the brackets of an IPv6 address as a pattern.
-  const line = `${curl} ${animal} '${home}/v1/pets' && ${curl} '${home}/v1/pets'\n`;
+  // Quoted, because some shells read the brackets of an IPv6 address as a pattern.
+  const line = `${curl} ${pet} '${home}/v1/pets' && ${curl} '${home}/v1/pets'\n`;
   return plugins.has('docs') ? `Page: ${home}/  Docs: ${home}/docs\n${line}` : line;
 }

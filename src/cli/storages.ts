@@ -1,4 +1,4 @@
-/** The storages that options name. */
+/** Parses the storage that an option names, and opens it for the commands. */
 import { existsSync, realpathSync } from 'node:fs';
 import {
   fileImport,
@@ -15,53 +15,53 @@ import {
 import { program, refuse } from './output.js';
 import type { Setting } from './settings.js';
 
-/** A storage that lasts, which an option names. */
+/** A durable storage that an option names. */
 export interface NamedStorage {
-  /** As the operator wrote it, without a password. */
+  /** The value of the option, without a password. */
   readonly text: string;
 
   /**
-   * Tells storages apart: two names of one file have the same place, while two URLs of one database
-   * may not. Empty for a file that is not there yet.
+   * Identifies the storage: the real path of a file, or the URL of a database. Empty if the file
+   * does not exist.
    */
   readonly place: string;
 
   /**
-   * Opens it. To serve, also for `--dev`, it waits for a database that cannot be reached; for
-   * `--dev` it brings the tables of a database up to date, too.
+   * Opens the storage. For `serve` and `dev` it waits for a database that is not reachable. For
+   * `dev` it also migrates the database.
    */
   readonly open: (use: 'serve' | 'dev' | 'copy', log: Log) => Promise<PetStorage>;
 
-  /** Opens it to import a source. */
+  /** Opens the storage to import a source. */
   readonly openImport: (source: ImportSource, log: Log) => Promise<ImportTarget>;
 
   /**
-   * Adds animals in one step (F12) where there are none yet; answers false where there are. Nobody
-   * in this process may have it open.
+   * Adds pets in one commit (F12) if the storage has none; returns false otherwise. This process
+   * must not have the storage open.
    */
   readonly seed: (drafts: readonly PetDraft[], source: string, log: Log) => Promise<boolean>;
 
-  /** Opens its animals, or the records of a name, to copy others to them. */
+  /** Opens the pets, or a plugin's records of this name, as the target of a copy. */
   readonly openTarget: (records?: string) => Promise<TextTarget>;
 
-  /** The names of the records that plugins keep in it. */
+  /** Returns the names of the records that plugins keep in the storage. */
   readonly recordNames: (log: Log) => Promise<readonly string[]>;
 
-  /** Makes the tables of a database, or brings them up to date; answers which, in words. */
+  /** Creates or updates the tables of a database, and returns a message with both versions. */
   readonly migrate?: () => Promise<string>;
 }
 
 /**
- * The storage that a setting names; undefined for `memory:`.
+ * Returns the storage that a setting names; undefined for `memory:`.
  *
- * @throws Refusal, which does not repeat the text: it may hold a password
+ * @throws Refusal, without the text because it may contain a password
  */
 export async function readStorage({ text, from }: Setting): Promise<NamedStorage | undefined> {
   if (text === 'memory:') return undefined;
-  return text.startsWith('file:') && text !== 'file:' ? fileOf(text) : databaseOf(text, from);
+  return text.startsWith('file:') && text !== 'file:' ? namedFile(text) : namedDatabase(text, from);
 }
 
-function fileOf(text: string): NamedStorage {
+function namedFile(text: string): NamedStorage {
   const path = text.slice('file:'.length);
   const hint = `see \`${program} check ${path}\``;
 
@@ -75,7 +75,7 @@ function fileOf(text: string): NamedStorage {
       let openingLog: Log | undefined = log;
       const openLog: Log = (...line) => openingLog?.(...line);
       const target = await fileImport(path, source, { log: openLog, hint });
-      // Once the target is open, the import itself says why it failed.
+      // Once the target is open, `import` reports its errors itself.
       openingLog = undefined;
       return target;
     },
@@ -95,15 +95,15 @@ function fileOf(text: string): NamedStorage {
   };
 }
 
-async function databaseOf(url: string, from: string): Promise<NamedStorage> {
-  // This is imported only here, as most servers do without.
+async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
+  // Loaded on demand, so that a server without a database starts faster.
   const postgres = await import('../postgres/index.js');
 
   const wantedUrl = postgres.wantedUrl(url);
   if (wantedUrl !== undefined)
     refuse(`${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or ${wantedUrl}`);
 
-  // What may hold a password is left out: the rest of the user information, and the parameters.
+  // The parameters of the URL may contain a password too.
   const { protocol, username, host, pathname } = new URL(url);
   const user = username && `${username}@`;
   const text = `${protocol}//${user}${host}${pathname}`;
@@ -111,13 +111,13 @@ async function databaseOf(url: string, from: string): Promise<NamedStorage> {
   const migrate = async () => {
     const { from: before, to } = await postgres.migratePostgres(url);
     if (before === to) return `${text} is up to date: version ${to}`;
-    return `${text} has the tables of the petstore: version ${to}, before ${before}`;
+    return `${text} is migrated from version ${before} to ${to}`;
   };
 
   const refuseMissing = (error: unknown): never => {
     if (!(error instanceof postgres.MissingTables)) throw error;
-    const hint = `make them with \`${program} migrate --storage URL\``;
-    refuse(`${from} ${text} has no tables of this petstore; ${hint}`);
+    const hint = `create them with \`${program} migrate --storage URL\``;
+    refuse(`${from} ${text} has no petstore tables; ${hint}`);
   };
 
   const open: NamedStorage['open'] = async (use, log) => {

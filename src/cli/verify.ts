@@ -1,4 +1,4 @@
-/** The `verify` command: tries the rules of the contract on a petstore that listens somewhere. */
+/** Implements the `verify` command, which tests a running petstore against the contract. */
 import {
   countRules,
   isPetstoreUrl,
@@ -11,7 +11,7 @@ import {
 import { countOf, print, printInColour, Refusal, refuse, showProgress } from './output.js';
 import { read, readWord, type Run } from './settings.js';
 
-/** Sign and colour (of ANSI) of each outcome. */
+/** The sign and the ANSI colour of each outcome. */
 const signs = {
   passed: { sign: '✔', colour: 32 },
   failed: { sign: '✖', colour: 31 },
@@ -19,16 +19,16 @@ const signs = {
 } as const;
 
 /**
- * Runs `verify URL --key KEY`; the process exits by 1 where a rule does not hold.
+ * Runs `verify URL --key KEY`. The exit code is 1 if the server breaks a rule.
  *
- * @throws Refusal, also where no rule can be tried
+ * @throws Refusal, also if the server cannot be tested
  */
 export const run: Run = async (settings, [address, ...others]) => {
   if (address === undefined || others.length > 0)
     refuse('`verify` needs one URL, such as http://127.0.0.1:3000');
 
   const key = settings.find('--key');
-  if (key === undefined) refuse('`verify` needs --key KEY, an API key that the server takes');
+  if (key === undefined) refuse('`verify` needs --key KEY, an API key that the server accepts');
 
   const parseUrl = (text: string) => {
     const url = text.length <= 2_000 && URL.canParse(text) ? new URL(text) : undefined;
@@ -39,9 +39,9 @@ export const run: Run = async (settings, [address, ...others]) => {
     url: read(
       { text: address, from: 'URL' },
       parseUrl,
-      'an address such as http://127.0.0.1:3000/v1, no more',
+      'a URL such as http://127.0.0.1:3000/v1, without user, query and fragment',
     ),
-    key: read(key, parseKey, 'an API key, of visible ASCII characters'),
+    key: read(key, parseKey, 'an API key of visible ASCII characters'),
     level: readWord(settings.get('--level'), levels),
     slow: settings.find('--slow') !== undefined,
   };
@@ -67,23 +67,23 @@ export const run: Run = async (settings, [address, ...others]) => {
   if (sumOf(verdicts).failed > 0) process.exitCode = 1;
 };
 
-/** Prints the line of a rule, and in front of the first of a chapter its heading. */
+/** Prints the line of a rule. The first rule of a chapter is preceded by the heading. */
 async function printVerdict(verdict: Verdict, before: readonly Verdict[]): Promise<void> {
   const { number, sentence, chapter, cost, outcome, reason, failure } = verdict;
   if (before.at(-1)?.chapter !== chapter) await print(['', chapter]);
 
   const { sign, colour } = signs[outcome];
   const evidence =
-    failure && `: sent ${failure.sent}, got ${failure.came}, not ${failure.expected}`;
+    failure && `: sent ${failure.sent}, got ${failure.came}, expected ${failure.expected}`;
   const ending = evidence ?? (reason === undefined ? '' : ` (${reason})`);
   await printInColour(`  ${sign} ${number} ${sentence}${ending}`, colour);
-  if (failure !== undefined) await print([`      what it costs: ${cost}`]);
+  if (failure !== undefined) await print([`      cost: ${cost}`]);
 }
 
-/** Prints how many rules of each chapter hold, and of all. */
+/** Prints the totals of each chapter and of all rules. */
 async function printSums(verdicts: readonly Verdict[]): Promise<void> {
   const chapters = [...new Set(verdicts.map(({ chapter }) => chapter))];
-  const linesOf = (name: string, some: readonly Verdict[]): string => {
+  const totalLine = (name: string, some: readonly Verdict[]): string => {
     const { passed, failed, untried } = sumOf(some);
     const rest = [
       ...(failed > 0 ? [`${failed} failed`] : []),
@@ -92,16 +92,16 @@ async function printSums(verdicts: readonly Verdict[]): Promise<void> {
     return `  ${[`${passed} of ${some.length} hold`, ...rest].join(', ').padEnd(36)} ${name}`;
   };
 
-  const sums = chapters.map((name) =>
-    linesOf(
+  const totals = chapters.map((name) =>
+    totalLine(
       name,
       verdicts.filter(({ chapter }) => chapter === name),
     ),
   );
-  await print(['', ...sums, linesOf('all', verdicts)]);
+  await print(['', ...totals, totalLine('all', verdicts)]);
 }
 
-/** How many rules had each outcome. */
+/** Returns the number of rules by outcome. */
 function sumOf(verdicts: readonly Verdict[]): Readonly<Record<Verdict['outcome'], number>> {
   const countOfOutcome = (outcome: Verdict['outcome']) =>
     verdicts.filter((verdict) => verdict.outcome === outcome).length;

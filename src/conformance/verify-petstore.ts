@@ -253,7 +253,7 @@ function reportOf({ number, sentence, cost }: Rule, failure: RuleFailure): strin
   return [
     `${number} ${sentence}: sent ${failure.sent}, got ${failure.came}`,
     `  expected: ${failure.expected}`,
-    `  what it costs: ${cost}`,
+    `  cost: ${cost}`,
     `  request:\n${shown(failure.sentBytes)}`,
     `  response:\n${shown(failure.cameBytes)}`,
   ].join('\n');

@@ -79,7 +79,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await here.prints(
       there,
       new RegExp(
-        `^40000 animals of file:a copied to postgres\\S+, ${present} of them before; ${sum}$`,
+        `^40000 pets of file:a copied to postgres\\S+, ${present} of them already there; ${sum}$`,
       ),
     );
     assert.equal(await countIn(url), animals.length);
@@ -138,18 +138,18 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       return listed;
     };
     const first = await place('file:a');
-    for (const again of ['', ', 3 of them before'])
+    for (const again of ['', ', 3 of them already there'])
       await here.prints(
         `copy --from file:a --to ${url}`,
         new RegExp(
-          `^1 animal .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
+          `^1 pet .*\n3 orders of file:a copied to postgres\\S+${again}; SHA-256 of both \\S+\n$`,
         ),
       );
     const listed = await place(url);
     assert.ok(listed.startsWith(first.slice(0, -1)));
     // Read-only, as a standby is.
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
-    await here.prints(`copy --from ${readOnly} --to file:b`, /^2 animals .*\n6 orders /);
+    await here.prints(`copy --from ${readOnly} --to file:b`, /^2 pets .*\n6 orders /);
     assert.deepEqual(
       animalsIn(here.at('b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),
@@ -165,7 +165,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const bare = await newSchema();
     const noTables = 'postgres\\S+ has no tables .*`node dist/server\\.js migrate ';
     for (const [from, to, code, message] of [
-      ['file:a', url, 3, '^the storage to copy to holds animals that are not those to be copied'],
+      ['file:a', url, 3, '^the storage to copy to has other pets than the source'],
       ['file:a', bare, 2, `^--to ${noTables}`],
       [bare, 'file:b', 2, `^--from ${noTables}`],
       [url, url, 2, 'are the same'],
@@ -326,7 +326,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       assert.deepEqual([ended.code, messagesOf(ended)], [0, '']);
     await here.prints(
       importing,
-      /^0 animals added to postgres:.*; 9000 of in\.jsonl were there before\n$/,
+      /^0 pets added to postgres:.*; 9000 of in\.jsonl were already there\n$/,
     );
     assert.deepEqual(await namesIn(url), namesTo(9_000));
   });
@@ -344,7 +344,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       [9_000, 0],
     ] as const) {
       here.write('in.jsonl', all.split('\n').slice(0, count).join('\n'));
-      await here.prints(importing, new RegExp(`^${added} animals? added`));
+      await here.prints(importing, new RegExp(`^${added} pets? added`));
       assert.deepEqual(await namesIn(url), namesTo(Math.max(count, (await namesIn(url)).length)));
     }
 
@@ -372,7 +372,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.equal(code, 3);
     assert.match(
       stderr,
-      /^At least 5 of 5000 animals were added, then: The storage has lost animals of this import\./m,
+      /^At least 5 of 5000 pets were added, then: The storage has lost pets of this import\./m,
     );
     const names = await namesIn(url);
     assert.deepEqual(names, namesTo(names.length));

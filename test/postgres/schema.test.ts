@@ -71,7 +71,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await here.refuses(
       `PETSTORE_STORAGE=${url}`,
       2,
-      /^PETSTORE_STORAGE postgres:.* has no tables of this petstore; .*`node dist\/server\.js migrate --storage URL`/,
+      /^PETSTORE_STORAGE postgres:.* has no petstore tables; .*`node dist\/server\.js migrate --storage URL`/,
     );
     await here.refuses(
       ['import', animals, '--storage', url],
@@ -80,16 +80,16 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     );
     await here.prints(
       `PETSTORE_STORAGE=${url} migrate`,
-      /^postgres:\S+ has the tables of the petstore: version \d+, before 0\n$/,
+      /^postgres:\S+ is migrated from version 0 to \d+\n$/,
     );
     const made = await tablesOf(url);
     await here.prints(`migrate --storage ${url}`, /^postgres:\S+ is up to date: version \d+\n$/);
     assert.deepEqual(await tablesOf(url), made);
-    await here.prints([`PETSTORE_STORAGE=${url}`, 'import', animals], /^301 animals added to /);
+    await here.prints([`PETSTORE_STORAGE=${url}`, 'import', animals], /^301 pets added to /);
     // The second line alone is as long as all that may wait.
     const ofBytes = (bytes: number) => `{"name":"${'x'.repeat(bytes - 26)}","categoryId":1}\n`;
     here.write('long', [30, 2 ** 22, 30].map(ofBytes).join(''));
-    await here.prints(`import long --storage ${await newDatabase()}`, /^3 animals added to /);
+    await here.prints(`import long --storage ${await newDatabase()}`, /^3 pets added to /);
     const server = await here.start(`PETSTORE_STORAGE=${url}`);
     const [last] = readFileSync(animals, 'utf8').trimEnd().split('\n').slice(-1);
     assert.equal(await (await server.get('/v1/pets/301')).text(), last?.replace('{', '{"id":301,'));
@@ -151,11 +151,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       query(owner.url, `GRANT ${rights} ON ALL TABLES IN SCHEMA ${schema} TO ${serving.role}`);
     const refuse = (line: string, code: number, told: RegExp) =>
       here.refuses(`${line} --storage ${serving.url}`, code, told);
-    await refuse(
-      '--port 0',
-      2,
-      /has no tables of this petstore; .*`node dist\/server\.js migrate /,
-    );
+    await refuse('--port 0', 2, /has no petstore tables; .*`node dist\/server\.js migrate /);
     const noOwner =
       /migrate as the owner of the database, or GRANT CREATE .*permission denied for schema/;
     for (const line of ['--dev', 'migrate']) await refuse(line, 3, noOwner);

@@ -34,12 +34,15 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     filesOf({ a: hardAnimals }),
     async (here) => {
       const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
-      await here.prints(copying, `6 animals of file:a copied to file:b; ${sum}`);
+      await here.prints(copying, `6 pets of file:a copied to file:b; ${sum}`);
       assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
       const bytes = here.bytes('b');
-      await here.prints(copying, `6 animals of file:a copied to file:b, 6 of them before; ${sum}`);
+      await here.prints(
+        copying,
+        `6 pets of file:a copied to file:b, 6 of them already there; ${sum}`,
+      );
       assert.deepEqual(here.bytes('b'), bytes);
-      await here.prints('check b', /^b is sound\n {2}animals {2}6 /);
+      await here.prints('check b', /^b is sound\n {2}pets {5}6 /);
     },
   );
 
@@ -47,7 +50,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     'what is new is copied to what was copied before, and a server goes on behind it',
     filesOf({ a: someAnimals(1_300), b: someAnimals(777) }),
     async (here) => {
-      await here.prints(copying, /^1300 animals of file:a copied to file:b, 777 of them before; /);
+      await here.prints(
+        copying,
+        /^1300 pets of file:a copied to file:b, 777 of them already there; /,
+      );
       assert.deepEqual(animalsIn(here.at('b')), someAnimals(1_300));
       const server = await here.start('--storage file:b');
       assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
@@ -72,7 +78,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     async (here) => {
       await here.prints(
         copying,
-        `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
+        `3 pets of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
       );
       assert.deepEqual(animalsIn(here.at('b')), someAnimals(3));
       assert.ok(!here.read('b').includes('idempotency'));
@@ -80,7 +86,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   );
 
   testInFolder('no animals are copied too', filesOf({ a: [] }), async (here) => {
-    await here.prints(copying, /^0 animals of file:a copied to file:b; /);
+    await here.prints(copying, /^0 pets of file:a copied to file:b; /);
     assert.equal(here.size('b'), 0);
   });
 
@@ -98,7 +104,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     const { stdout } = await here.done(copying);
     assert.equal(
       stdout,
-      `60000 animals of file:a copied to file:b, ${present} of them before; SHA-256 of both ${digestOf(animals)}\n`,
+      `60000 pets of file:a copied to file:b, ${present} of them already there; SHA-256 of both ${digestOf(animals)}\n`,
     );
     assert.deepEqual(animalsIn(here.at('b')), animals);
   });
@@ -123,7 +129,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       const { stdout, stderr } = await here.done(copying);
       assert.equal(
         stdout,
-        `3 animals of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}
+        `3 pets of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}
 1 notes of file:a copied to file:b; SHA-256 of both ${digestOf(notes)}
 2 orders of file:a copied to file:b; SHA-256 of both ${digestOf(orders)}
 `,
@@ -176,7 +182,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
         .map((id) => `{"id":${id},"petId":2,${behind}`)
         .concat(edited.slice(4));
       const sum = `SHA-256 of both ${digestOf(copied)}`;
-      for (const again of ['', ', 4 of them before'])
+      for (const again of ['', ', 4 of them already there'])
         await here.prints(
           copying,
           new RegExp(`\\n4 orders of file:a copied to file:b${again}; ${sum}\\n$`),
@@ -193,7 +199,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       'a.orders': [ofNothing, '', '{"id":1,\r"petId":2,"quantity":1}', '{"id":2,"petId":2}'],
       'a.empty': [ofNothing],
     }),
-    (here) => here.prints(copying, /^1 animal .*\n2 orders .*\n$/),
+    (here) => here.prints(copying, /^1 pet .*\n2 orders .*\n$/),
   );
 
   testInFolder(
@@ -206,7 +212,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     }),
     async (here) => {
       const { stdout, stderr } = await here.done(copying);
-      assert.match(stdout, /^1 animal .*\n1 staff .*\n$/);
+      assert.match(stdout, /^1 pet .*\n1 staff .*\n$/);
       assert.match(stderr, /^.*has no records of a plugin.*\/a\.old".*\n.*\/a\.vets".*\n$/);
     },
   );
@@ -250,7 +256,7 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       // from memory
       'copy --from memory: --to file:b': /needs --from STORAGE and --to STORAGE, .*not memory:/,
       // from nowhere
-      'copy --from file:c --to file:b': /^--from file:c is not there/,
+      'copy --from file:c --to file:b': /^--from file:c does not exist; name an existing/,
       // from what is no storage
       'copy --from a --to file:b': /^--from must be file:PATH/,
       // to itself
@@ -288,9 +294,9 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   }, async (t) => {
     const here = new WorkingFolder(t, filesOf({ a: someAnimals(2_000) }));
     const { stdout } = await here.onTerminal(`${copying} >count`).ended;
-    assert.match(stdout, /\rcopying \d+ animals/);
+    assert.match(stdout, /\rcopying \d+ pets/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
-    assert.match(here.read('count'), /^2000 animals of file:a copied to file:b; /);
+    assert.match(here.read('count'), /^2000 pets of file:a copied to file:b; /);
   });
 });
 
@@ -337,7 +343,7 @@ describe('copyPets', () => {
     ['alters one', (pets: Pets) => pets.map(altered)],
   ] as const)
     test(`a storage that ${what} is found out in the end`, async (t) => {
-      const message = /not the same: [23] of SHA-256/;
+      const message = /^the copy differs: the source has 3 .*, the copy has [23] with SHA-256/;
       const copying = copyChanged(join(folder(t), 'b'), source, change);
       await assert.rejects(copying, { code: 'storage_damaged', message });
     });

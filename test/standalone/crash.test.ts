@@ -99,7 +99,7 @@ describe('the storage file from outside', { concurrency: 4 }, () => {
       assert.equal(bodies.size, keys.length);
       await here.prints(
         `check ${pets}`,
-        /is sound\n {2}animals {2}100 .*\n(.*\n)* {2}keys {5}100 idempotency keys\n/,
+        /is sound\n {2}pets {5}100 .*\n(.*\n)* {2}keys {5}100 idempotency keys\n/,
       );
       assert.deepEqual(animalsIn(here.at(pets)).toSorted(), [...bodies.values()].toSorted());
     },

@@ -83,7 +83,7 @@ describe('--dev', { concurrency: 4 }, () => {
       const port = await takenPort(t);
       const other = port < 60_000 ? port + 100 : port - 100;
       const told = new RegExp(
-        `^port ${port} of 127\\.0\\.0\\.1 is in use; .*\`PORT=${other} make run\` or --port ${other}\\n$`,
+        `^cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use; choose another with \`PORT=${other} make run\` or --port ${other}\\n$`,
       );
       await here.refuses(`PORT=${port} --dev`, 2, told);
       assert.deepEqual(here.names(), []);
@@ -100,7 +100,7 @@ describe('--dev', { concurrency: 4 }, () => {
     },
   );
 
-  testRefusal('--dev', /data\/dev-key holds no key; delete it/, {
+  testRefusal('--dev', /data\/dev-key has no valid key; delete the file/, {
     'data/dev-key': 'secret-but-no-key\n',
   });
   // No key can be made there.

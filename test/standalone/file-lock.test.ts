@@ -19,7 +19,7 @@ testInFolder('replaceFile waits for the lock, then refuses and names its owner',
     replaceFile(path, () => assert.fail('worked'), 100),
     {
       name: 'Refusal',
-      message: `${lock} is in use by process ${process.pid}; try again once that process has ended`,
+      message: `${lock} is in use by process ${process.pid}; try again when that process has ended`,
     },
   );
   assert.deepEqual(here.names(), ['keys.json.lock']);
@@ -66,17 +66,27 @@ for (const [what, step, code, told] of [
     'the owner cannot be kept',
     'fchmodSync',
     'EPERM',
-    /keys\.json cannot be replaced: its owner \d+ and group \d+ cannot be kept \(EPERM\); run /,
+    /keys\.json cannot be replaced: its owner \d+ and group \d+ cannot be kept; run /,
   ],
   // As the kernel says for a file that a container has mounted alone.
-  ['the file is mounted by itself', 'renameSync', 'EBUSY', /; the file is mounted .* its folder/],
-  ['the folder may not be written', 'renameSync', 'EACCES', /; run the command as a user who may/],
-  ['the file system is read-only', 'renameSync', 'EROFS', /; the file system is read-only; mount/],
+  [
+    'the file is mounted by itself',
+    'renameSync',
+    'EBUSY',
+    /cannot be written: it is mounted .* its folder/,
+  ],
+  [
+    'the folder may not be written',
+    'renameSync',
+    'EACCES',
+    /: permission denied; run the command as a user who may/,
+  ],
+  ['the file system is read-only', 'renameSync', 'EROFS', /: the file system is read-only; mount/],
   [
     'the disk is full',
     'fsyncSync',
     'ENOSPC',
-    /cannot be written .*; name another with --keys-file/,
+    /cannot be written: .*; name another file with --keys-file/,
   ],
 ] as const)
   testInFolder(

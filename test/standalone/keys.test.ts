@@ -167,7 +167,7 @@ describe('the keys command', { concurrency: 4 }, () => {
   testRefusals(
     {
       // a name that is taken
-      'keys add alice': /named alice/,
+      'keys add alice': /already has a key named alice/,
       // revoking a name that others do not have
       'keys revoke bob': /no key named bob/,
     },
@@ -192,14 +192,14 @@ describe('the keys command', { concurrency: 4 }, () => {
     );
     assert.notEqual(composed, decomposed);
     await here.done(['keys', 'add', decomposed ?? '']);
-    await here.refuses(['keys', 'add', composed ?? ''], 2, /there is a key named/);
-    await here.refuses(['keys', 'add', decomposed ?? ''], 2, /there is a key named/);
+    await here.refuses(['keys', 'add', composed ?? ''], 2, /already has a key named/);
+    await here.refuses(['keys', 'add', decomposed ?? ''], 2, /already has a key named/);
     assert.equal(keysIn(here)[0].name, composed);
     await here.done(['keys', 'revoke', decomposed ?? '']);
     assert.deepEqual(keysIn(here), []);
 
     here.write(file, textOf(entry(composed ?? '', 'x'), entry(decomposed ?? '', 'y')));
-    await here.refuses('keys list', 2, /stands twice, at key 1 and key 2/);
+    await here.refuses('keys list', 2, /key 1 and key 2 have the same name/);
     here.write(file, textOf(entry(decomposed ?? '', 'y')));
     await here.done(['keys', 'revoke', composed ?? '']);
     assert.deepEqual(keysIn(here), []);
@@ -229,13 +229,17 @@ describe('the keys command', { concurrency: 4 }, () => {
   testInFolder('C66: a keys file takes 100,000 keys and no more', async (here) => {
     const many = Array.from({ length: 100_000 }, (_, index) => entry(`key ${index}`, `${index}`));
     here.write(file, textOf(...many));
-    await here.refuses('keys add one-more', 2, /data\/keys\.json is full: it takes 100000 keys/);
+    await here.refuses(
+      'keys add one-more',
+      2,
+      /data\/keys\.json is full: its limits are 100000 keys/,
+    );
     const { stdout } = await here.command('keys list');
     assert.equal(stdout.split('\n').length, 100_001);
     await here.done(['keys', 'revoke', 'key 77777']);
     await here.done('keys add one-more');
     here.write(file, textOf(...many, entry('too many', 'x')));
-    await here.refuses('keys list', 2, /it has 100001 keys, which is over 100000/);
+    await here.refuses('keys list', 2, /it has 100001 keys, more than 100000/);
     here.write(file, ' '.repeat(2 ** 25 + 1));
     await here.refuses('keys list', 2, /data\/keys\.json is longer than 33554432 bytes/);
   });
@@ -270,11 +274,15 @@ describe('the keys command', { concurrency: 4 }, () => {
       await here.done('keys revoke alice --keys-file link.json');
       await here.prints('keys list --keys-file real/keys.json', /^carol .*\nbob .*\n$/);
       assert.deepEqual(here.names('real'), ['keys.json', 'other.json']);
-      await here.refuses('keys add bob --keys-file link.json', 2, /named bob in link\.json/);
+      await here.refuses(
+        'keys add bob --keys-file link.json',
+        2,
+        /^link\.json already has a key named bob/,
+      );
       symlinkSync('loop.json', here.at('loop.json'));
       symlinkSync('nowhere.json', here.at('dangling.json'));
       for (const link of ['loop.json', 'dangling.json']) {
-        const told = new RegExp(`^keys file ${link} cannot be written .*--keys-file`);
+        const told = new RegExp(`^keys file ${link} cannot be written: .*--keys-file`);
         await here.refuses(`keys add bob --keys-file ${link}`, 2, told);
       }
       for (const link of ['link.json', 'real/other.json', 'loop.json', 'dangling.json'])
@@ -382,7 +390,9 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       await accepts('two', 'one');
 
       here.write(file, '{"keys":[');
-      const { level, error } = await server.said('keys not read again: the last good ones stay');
+      const { level, error } = await server.said(
+        'the keys file cannot be used; the old keys stay in use',
+      );
       assert.equal(level, 'warn');
       assert.match(String(error), /data\/keys\.json.*Not valid JSON/);
       await accepts('two', 'one');
@@ -421,7 +431,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
         (await client.ask(bytesOf('GET', path, { authorization: `Bearer ${key}` })))?.status;
       assert.equal(await status('/take', 'one'), 200);
       here.write(file, textOf(entry('b', 'two')));
-      const { error } = await server.said('keys not read again: the last good ones stay');
+      const { error } = await server.said('the keys file cannot be used; the old keys stay in use');
       assert.match(String(error), /EMFILE/);
       // Two more tries and their second between them, in which nothing new is said.
       await wait(2_500);

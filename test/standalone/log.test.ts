@@ -239,7 +239,7 @@ describe('the log', { concurrency: 4 }, () => {
       const server = await here.start('--storage memory: --plugin ./plugin.mjs');
       await server.get('/fault').catch(() => undefined);
       assert.equal((await server.ended).code, 70);
-      assert.equal((await server.said('a fault of ours'))['error'], 'an error that cannot be read');
+      assert.equal((await server.said('internal error'))['error'], 'an error that cannot be read');
     },
   );
 

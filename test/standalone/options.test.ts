@@ -166,7 +166,7 @@ describe('options', { concurrency: 4 }, () => {
     // a host that is no name
     '--host nowhere.invalid --storage memory:': /nowhere\.invalid.*--host/,
     // an address that lacks its interface
-    '--host fe80::1 --storage memory:': /port 0 of fe80::1 cannot be listened on .*--host/,
+    '--host fe80::1 --storage memory:': /^cannot listen on fe80::1 port 0: .*--host/,
     // a database that breaks off
     '--storage postgres://ann:secret@[': /^--storage must be .* or a URL such as postgres:/,
     // an unknown storage
@@ -211,8 +211,14 @@ describe('options', { concurrency: 4 }, () => {
   testRefusal([''], /^unknown command ""; --help lists all/);
   testRefusal(['HOST=a b'], /^HOST/);
   // each refusal names its source
-  testRefusal('HOST=203.0.113.1 --storage memory:', /203\.0\.113\.1.*another with HOST or PORT$/m);
-  testRefusal('HOST=nowhere.invalid --port 0 --storage memory:', /with HOST or --port$/m);
+  testRefusal(
+    'HOST=203.0.113.1 --storage memory:',
+    /^cannot listen on 203\.0\.113\.1 port \d+: this machine has no such address; choose another with HOST$/m,
+  );
+  testRefusal(
+    'HOST=nowhere.invalid --port 0 --storage memory:',
+    /there is no such host; choose another with HOST$/m,
+  );
   testRefusal(['PETSTORE_API_KEYS= , ,'], /no API key/);
   // a value of great length, cut
   testRefusal(['--log', 'x'.repeat(5_000)], /^--log.{0,120}x…"$/m);
@@ -236,7 +242,7 @@ describe('options', { concurrency: 4 }, () => {
 
   testInFolder('a port in use is refused with exit 2, its number and the mend', async (here, t) => {
     const port = await takenPort(t);
-    const told = new RegExp(`port ${port} .*in use; .*--port\n$`);
+    const told = new RegExp(`port ${port}: the port is in use; choose another with --port\n$`);
     for (const storage of ['memory:', 'file:pets/a.jsonl'])
       await here.refuses(`--port ${port} --storage ${storage}`, 2, told);
     assert.deepEqual(here.names(), [], 'no folder is made for a server that cannot listen');

@@ -15,7 +15,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
     'keys add whose key was shown to nobody: exit 2, and how to revoke it',
     async (here) => {
       const line =
-        /^standard output cannot be written \(ENOSPC.*\): the key bob is in data\/keys\.json, but was shown to nobody; take it out with `node dist\/server\.js keys revoke bob`\n$/;
+        /^standard output cannot be written \(ENOSPC.*\): the key bob is in data\/keys\.json, but was not printed; revoke it with `node dist\/server\.js keys revoke bob`\n$/;
       assertRefused(await runIntoFull('keys add bob', here), 2, line);
       await here.done('keys revoke bob');
     },
@@ -35,7 +35,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
     'keys list': /the result is lost/,
     'check pets.jsonl': /the result is lost/,
     'check pets.jsonl --salvage out.jsonl': /the result is lost/,
-    'import more.jsonl --storage file:new.jsonl': /1 animal added to file:new\.jsonl/,
+    'import more.jsonl --storage file:new.jsonl': /1 pet added to file:new\.jsonl/,
     'copy --from file:pets.jsonl --to file:copy.jsonl': /the result is lost/,
     '--help': /the result is lost/,
     '--version': /the result is lost/,

@@ -90,7 +90,7 @@ describe('plugins', { concurrency: 4 }, () => {
         ['faults', 'faults'],
       ] as const) {
         const told = new RegExp(
-          `^--plugin ${other} is a plugin that is there already; name it once\n$`,
+          `^--plugin ${other} names a plugin that is already loaded; name it once\n$`,
         );
         await here.refuses(`--plugin ${one} --plugin ${other}`, 2, told);
       }
@@ -115,7 +115,7 @@ describe('plugins', { concurrency: 4 }, () => {
       files,
       async (here) => {
         const told = new RegExp(
-          `^--plugin ${plugin} cannot be loaded \\(${reason}.*, in ${here.at(place)}\\); fix it, or leave the plugin out\n$`,
+          `^--plugin ${plugin} cannot be loaded \\(${reason}.*, in ${here.at(place)}\\); fix the plugin, or leave it out\n$`,
         );
         await here.refuses(['--plugin', plugin], 2, told);
       },
@@ -192,7 +192,7 @@ describe('plugins', { concurrency: 4 }, () => {
       'that exports no function',
       './plugin.mjs',
       'export default {};',
-      /^--plugin \.\/plugin\.mjs is no plugin; .*export a function/,
+      /^--plugin \.\/plugin\.mjs is not a plugin; export a function/,
     ],
   ] as const)
     testRefusal(
@@ -204,11 +204,15 @@ describe('plugins', { concurrency: 4 }, () => {
 
   for (const [what, text, reason] of [
     ['whose path is taken', named('/v1/pets'), '.*/v1/pets'],
-    ['that throws', 'exports.plugin = () => { throw new Error("no\\nluck"); };', 'no\\); mend it'],
+    [
+      'that throws',
+      'exports.plugin = () => { throw new Error("no\\nluck"); };',
+      'no\\); fix the plugin',
+    ],
     [
       'that opens what cannot be opened',
       "exports.plugin = (host) => host.waitFor(Promise.reject(new Error('no such engine')));",
-      'no such engine\\); mend it',
+      'no such engine\\); fix the plugin',
     ],
     [
       'whose own port is taken',
@@ -216,7 +220,7 @@ describe('plugins', { concurrency: 4 }, () => {
         const one = require('node:net').createServer().listen(0, '127.0.0.1', () =>
           require('node:net').createServer().once('error', reject).listen(one.address().port, '127.0.0.1'));
       }));`,
-      'listen EADDRINUSE.*\\); mend it',
+      'listen EADDRINUSE.*\\); fix the plugin',
     ],
   ] as const) {
     const told = new RegExp(`^--plugin \\./plugin\\.cjs failed to start \\(${reason}`);

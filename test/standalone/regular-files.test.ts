@@ -71,7 +71,7 @@ describe('files that the server reads', { concurrency: 4 }, () => {
       const server = await here.start('--storage memory: --keys-file keys.json');
       makePipe(here, 'pipe');
       renameSync(here.at('pipe'), here.at('keys.json'));
-      const { error } = await server.said('keys not read again: the last good ones stay');
+      const { error } = await server.said('the keys file cannot be used; the old keys stay in use');
       assert.match(String(error), /keys\.json is not a regular file/);
       assert.equal(await server.status('/v1/pets'), 200);
       await server.stops();

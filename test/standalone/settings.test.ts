@@ -88,13 +88,13 @@ describe('the text of a setting', { concurrency: 4 }, () => {
     ['file:a.jsonl;', /has a comma or a semicolon at its end/],
     ['file:a.jsonl,', /has a comma or a semicolon at its end/],
     ['file:my\\ pets/a.jsonl', /has a backslash/],
-    ['file:a.jsonl\u200b', /invisible one: "file:a\.jsonl\\u200b"/],
+    ['file:a.jsonl\u200b', /invisible character: "file:a\.jsonl\\u200b"/],
     ['file:"a.jsonl"', /has a quote: "file:\\"a\.jsonl\\""/],
     ["file:'a.jsonl'", /has a quote/],
     ['file:a.jsonl"', /has a quote/],
     ['file:a.jsonl # the pets', /has a comment at its end/],
-    ['file://a.jsonl', /must hold a path, not a URL: "file:\/\/a\.jsonl"; write file:PATH/],
-    ['file:///tmp/a%20b.jsonl', /must hold a path, not a URL/],
+    ['file://a.jsonl', /must be file: and a path, not a URL: "file:\/\/a\.jsonl"; write file:PATH/],
+    ['file:///tmp/a%20b.jsonl', /must be file: and a path, not a URL/],
     ['file:-', /must be a file/],
     ['memory: ', /has a blank at one end/],
     ['postgres://ann:secret@db.example/pets\r', /has a carriage return/],
@@ -248,7 +248,7 @@ describe('a terminal', () => {
       const env = { TERM: 'dumb', FORCE_COLOR: '1' };
       const { code, stdout } = await here.onTerminal('import in.jsonl', env).ended;
       assert.equal(code, 0);
-      assert.equal(stdout, '1 animal added to file:data/pets.jsonl\r\n');
+      assert.equal(stdout, '1 pet added to file:data/pets.jsonl\r\n');
 
       const server = await here.start('--storage memory:');
       const line = `verify ${server.url} --key ${apiKey} --level specification`;

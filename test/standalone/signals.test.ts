@@ -137,7 +137,7 @@ describe('the end', { concurrency: 8 }, () => {
       await server.said('listening');
       const ended = server.end();
       assert.equal((await ended).code, 1);
-      const { level, requests } = await server.said('requests were cut: they took too long');
+      const { level, requests } = await server.said('requests were cut because they took too long');
       assert.deepEqual([level, requests], ['error', 2]);
     },
   );

@@ -56,7 +56,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
       here.write('cert.pem', two.cert);
       server.signal('SIGHUP');
       const { level, error } = await server.said(
-        'TLS files not read again: the last good pair stays',
+        'the TLS files cannot be used; the old pair stays in use',
       );
       assert.equal(level, 'warn');
       assert.match(
@@ -79,7 +79,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
       const server = await here.start(replaced);
       const errors = (): readonly string[] =>
         server.log
-          .filter(({ msg }) => msg === 'TLS files not read again: the last good pair stays')
+          .filter(({ msg }) => msg === 'the TLS files cannot be used; the old pair stays in use')
           .map(({ error }) => String(error));
 
       const bad: readonly (readonly [change: () => void, told: RegExp])[] = [
