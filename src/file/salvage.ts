@@ -1,4 +1,4 @@
-/** Writes what is sound of a storage file to a new file, for the command `check --salvage`. */
+/** Writes the sound pets of a storage file to a new file, for the command `check --salvage`. */
 import {
   batchBytes,
   BatchSum,
@@ -63,10 +63,10 @@ async function readSound(descriptor: number) {
 
 /** A pet of a file. */
 interface FoundPet {
-  /** The number of its line. */
+  /** The number of the pet's line in the file. */
   readonly line: number;
   readonly id: bigint;
-  /** Its line, after its idempotency record, if any. */
+  /** The pet's line, after its idempotency record if it has one. */
   readonly text: string;
 }
 

@@ -17,7 +17,7 @@ export class BatchSum {
     return this.#exact;
   }
 
-  /** The number of bytes that were written. */
+  /** The length of the batch in bytes when it was written. */
   get writtenLength(): number {
     return this.#writtenLength;
   }

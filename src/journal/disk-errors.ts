@@ -30,7 +30,7 @@ const reasons: Readonly<Record<string, string>> = {
   ELOOP: 'it is a broken or circular link; name a file',
 };
 
-/** Returns a `storage_unusable` for any error (F7); a PetstoreError is returned as it is. */
+/** Converts any error to a `storage_unusable` (F7). Returns a PetstoreError unchanged. */
 export function unusableError(path: string, thrown: unknown): PetstoreError {
   if (thrown instanceof PetstoreError) return thrown;
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { ignore } from './disk-errors.js';
 import { lockingOn } from './file-lock.js';
 
-/** What a journal needs to know about a file. */
+/** The facts about a file that a journal needs. */
 export type FileFacts = Pick<Stats, 'size' | 'dev' | 'ino' | 'blksize' | 'isFile'>;
 
 /**

@@ -24,7 +24,7 @@ export interface JournalOptions {
   readonly clock?: () => number;
   /** The disk; tests of faults give another one. @defaultValue the disk of this machine */
   readonly disk?: Disk;
-  /** How to fix a damaged file, for its error message. @defaultValue the command `check` */
+  /** The fix for a damaged file that the error message names. @defaultValue the command `check` */
   readonly hint?: string;
 }
 

@@ -5,11 +5,11 @@ import { idempotencyPattern } from './lines.js';
 
 /** A part of a file: whole lines, or its unfinished last line. */
 export interface LineChunk {
-  /** Its bytes; the next chunk reuses their memory. */
+  /** The bytes of the chunk. The next chunk reuses their memory. */
   readonly bytes: Buffer;
-  /** The same as a byte string. */
+  /** The same bytes as a byte string. */
   readonly text: string;
-  /** The offset of its first byte in the file. */
+  /** The offset of the chunk in the file. */
   readonly at: number;
 }
 

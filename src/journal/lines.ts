@@ -88,9 +88,9 @@ const noOwnRecord = { length: 0 };
 export interface Line extends OwnRecord {
   /** The line without its line break; empty for a record of the journal. */
   readonly text: ByteString;
-  /** The offset of the line in its chunk, after the idempotency record. */
+  /** The offset of `text` in the chunk, after the idempotency record. */
   readonly from: number;
-  /** The offset after the line. If a commit record lacks its newline, the next line follows. */
+  /** The offset of the next line, or of the rest of the line after a commit record (F13). */
   readonly end: number;
 }
 

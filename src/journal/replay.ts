@@ -28,11 +28,11 @@ interface LinePosition {
 
 /** The first bad line of a file. */
 export interface Problem extends LinePosition {
-  /** What is wrong with the line, without a full stop. */
+  /** The fault of the line in words, without a full stop. */
   readonly what: string;
 }
 
-/** What a replay found in a file. */
+/** The result of a replay. */
 export interface Replayed {
   /** The size of the file when the replay began. */
   readonly bytes: number;
@@ -43,8 +43,8 @@ export interface Replayed {
   /** The offset at which the last accepted line ends. The last lines may lack a commit. */
   readonly end: number;
   /**
-   * What to append at `end`: a newline if the last accepted line lacks it, and a commit record if
-   * the last lines lack it.
+   * The bytes to append at `end`: a newline if the last accepted line lacks it, and a commit record
+   * if the last lines lack it.
    */
   readonly missingEnd: string;
   /** Undefined if the whole file is sound. */
@@ -253,7 +253,7 @@ class Replay {
 /** Accepts any line that a crash has not cut short or filled with zeros. */
 const checkWhole: AcceptLine = (line) => {
   if (!/^\{[\x20-\xff]*\}$/.test(line))
-    throw new PetstoreError('invalid_json', 'The line is not whole.');
+    throw new PetstoreError('invalid_json', 'The line is incomplete.');
 };
 
 const utf16 = 'UTF-16, where UTF-8 must be; `iconv -f UTF-16 -t UTF-8` converts it';

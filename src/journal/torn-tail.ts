@@ -10,7 +10,7 @@ interface FileEnd {
   readonly text: string;
   /** The offset of the bad line. */
   readonly from: number;
-  /** The offset of its batch. */
+  /** The offset of the batch that the bad line belongs to. */
   readonly batchFrom: number;
   /** The size of a block of the file system in bytes. */
   readonly blockBytes: number;
@@ -67,13 +67,13 @@ const starts = [
 /** Matches two lines without a newline between them, which no JSON text contains. */
 const joinedLines = /\}\s*\{"[a-z]+":|,\{"commit":/;
 
-/** Matches an object with anything after it. */
+/** Matches a JSON object with text after it. */
 const objectAndMore = /^\{([^"{}]|"([^"\\]|\\.)*"|\{[^{}]*\})*\}./;
 
 /**
- * True if a file that has nothing but a torn tail can be a petstore's own, cut in its first write.
- * Otherwise it may be a file of another program, which a start must not empty. The first line of
- * such a write begins as a petstore's lines do, is not whole, and is one line only.
+ * True if a file of nothing but a torn tail can be the torn first write of a petstore. Otherwise it
+ * may be a file of another program, which a start must not empty. The first line of a torn first
+ * write begins like a line of a petstore, is cut short, and does not contain a second line.
  */
 function isFirstWrite(end: FileEnd): boolean {
   const line = badLineOf(end);

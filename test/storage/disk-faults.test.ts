@@ -122,7 +122,7 @@ const faults: Readonly<Record<string, Partial<Disk>>> = {
   'a failed stat of the path': { factsAt: fail('EIO') },
 };
 for (const [what, fault] of Object.entries(faults)) {
-  test(`F6 writes nothing until a restart after ${what}, and serves reads`, async (t) => {
+  test(`F6 stops writing after ${what} until a restart, and serves reads`, async (t) => {
     const { path, disk, storage, said } = await scene(t);
     Object.assign(disk, fault);
     await assert.rejects(storage.insert(rex), isDiskFailure);

@@ -130,7 +130,7 @@ test('removes expired keys when keys are restored, and starts over when none is 
   }
 });
 
-test('removes later keys although the time of an earlier key is a year ahead', () => {
+test('removes expired keys although an earlier key has a time one year ahead', () => {
   const { keys, use, restore } = keysInUse();
   use('wrong', 365 * dayMs);
   times(90, (index) => {

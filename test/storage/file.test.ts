@@ -132,7 +132,7 @@ test('lists the names of records beside a file, although blank lines precede the
   assert.deepEqual(await fileRecordNames(path), names.sort());
 });
 
-test('cuts a torn tail off a records file, and refuses a damaged one without the pets', async () => {
+test('cuts a torn tail off a records file, and refuses only the records of a damaged one', async () => {
   const path = newPath();
   const note = (text: string) =>
     using(path, async (storage) => (await notesIn(storage).insert(text)).id);

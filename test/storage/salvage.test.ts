@@ -112,7 +112,7 @@ test('F3 salvages a long batch as batches of 1,000 pets with their idempotency r
   assert.deepEqual([verdict, commits], ['sound', 3]);
 });
 
-test('F7 refuses to salvage to an existing file or from a missing one', async () => {
+test('F7 refuses to salvage to an existing file or from a missing file', async () => {
   const there = fileWith(sound);
   await assert.rejects(salvageFile(there, there), { ...unusable, message: /exists already/ });
   await assert.rejects(salvageFile(newPath(), newPath()), { ...unusable, message: /no such file/ });

@@ -5,7 +5,7 @@ import { tryStory } from './model.js';
 
 const stories = 150;
 
-test('R12 shows on each storage what a plain map would, in random stories', async (t) => {
+test('R12 behaves like a plain map on each storage, in random sequences of operations', async (t) => {
   const first = randomInt(2 ** 32 - stories);
   t.diagnostic(`${stories} stories, of the seeds from ${first}`);
   for (let seed = first; seed < first + stories; seed++) await tryStory(seed);
