@@ -1,6 +1,7 @@
 /**
- * Runs the parts of the benchmark that its arguments name, all but “before” without any, prints
- * what they measured, and keeps it where FIGURES says so. SHORT tries the way alone.
+ * Runs the parts of the benchmark that its arguments name; by default all except `before`. It
+ * prints the results, and writes them to the file FIGURES. SHORT makes a quick trial, without
+ * useful figures.
  */
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
@@ -52,7 +53,7 @@ await inStretch(async (stretch) => {
   keep(run, tables);
 });
 
-/** Looks at the machine from now on; what it answers tells in sentences how quiet that was. */
+/** Begins to watch the load of the machine; the result describes it in a sentence. */
 function watchMachine(loadName: string): () => string {
   const startedAt = performance.now();
   const before = processorTimes();
@@ -70,7 +71,9 @@ function watchMachine(loadName: string): () => string {
   };
 }
 
-/** proc(5): the eighth figure is what the hypervisor gave to others. */
+/**
+ * Returns processor times. The eighth, by proc(5), is what the hypervisor gave to other machines.
+ */
 function processorTimes(): { readonly stolen: number; readonly all: number } {
   const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n');
   const times = line.split(/\s+/).slice(1, 9).map(Number);

@@ -1,24 +1,18 @@
-/** Owns storage files of many animals, written at once. */
+/** Writes storage files with many pets. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { batchBytes } from '../../dist/journal/index.js';
 
-/**
- * How many of a file's animals are pending, however large it is: the rarest status, with the same
- * page of it.
- */
+/** The number of pending pets in a file of any size, so that their page is always the same. */
 export const rarestCount = 25;
 
 const batchLines = 1_000;
 
 /**
- * The id of a file's first animal: all ids of all files have as many digits, so that their pages
- * are as long.
+ * The id of the first pet. All ids have the same number of digits, so that all pages are as long.
  */
 export const firstWrittenId = 1_000_001;
 
-/**
- * Writes a storage file of so many animals, a thousand in each commit. Answers its size in bytes.
- */
+/** Writes a storage file of `count` pets, a thousand a commit, and returns its size in bytes. */
 export function writeCatalogue(path: string, count: number): number {
   const descriptor = openSync(path, 'wx', 0o600);
   const rareEvery = Math.floor(count / rarestCount);

@@ -1,4 +1,4 @@
-/** Owns the bar chart of the speed, as SVG. */
+/** Draws the bar chart of the speed, as SVG. */
 import type { Table } from './report.js';
 
 const colours = ['#c2410c', '#1d4ed8', '#6b7f99', '#93a5ba', '#b9c6d4', '#0f766e', '#a16207'];
@@ -10,8 +10,8 @@ const barHeight = 11;
 const gapHeight = 14;
 
 /**
- * A table of ratios as bars: a group for each row, along a scale with a line at 1. The last column,
- * which is the error, is left out, and so is what is no number.
+ * Returns a chart of a table of ratios: a group of bars for each row, with a line at 1. It omits
+ * the last column, which is the error, and cells that are not numbers.
  */
 export function chartOf({ title, head, rows }: Table): string {
   const series = head.slice(1, -1);

@@ -1,4 +1,4 @@
-/** Owns what is measured: how each server is started. Knows no operation. */
+/** The servers that the benchmark compares, and how to start each. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,48 +6,47 @@ import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { benchmarkKey } from './operations.js';
 
-/** The servers that ours is measured against. */
+/** The folder of the other servers. */
 export const peersFolder = join(root, 'test/bench/peers');
 
 /** A program and its arguments. */
 export type Command = readonly [string, ...string[]];
 
-/** A server that can be started: it logs its url once it listens. */
+/** A server that can be started. It logs its `url` once it listens. */
 export interface Contestant {
   readonly name: string;
   readonly command: Command;
-  /** It answers everything with the same 200. */
+  /** True if it sends the same 200 for each request. */
   readonly isBare?: true;
 }
 
-/** What each gets to know by its environment, beside PATH. */
+/** The environment of each server, besides PATH. */
 export const environment = { PETSTORE_API_KEYS: benchmarkKey, PORT: '0' };
 
-/** The petstore as anyone starts it. */
+/** Returns the petstore, started as usual. */
 export function petstore(storage: string, name = 'petstore', checkout = root): Contestant {
   const server = join(checkout, 'dist/server.js');
   return { name, command: [process.execPath, server, '--log', 'info', '--storage', storage] };
 }
 
-/** The petstore of another checkout, which BEFORE names and which is built. */
+/** Returns the petstore of another checkout, which is built and named by BEFORE. */
 export function petstoreBefore(storage: string): Contestant {
   const checkout = callersEnvironment['BEFORE'];
   if (checkout === undefined) throw new RangeError('BEFORE=FOLDER must name a checkout');
   return petstore(storage, 'petstore before', checkout);
 }
 
-/** `node:http` that answers 80 fixed bytes. */
+/** `node:http` that sends a fixed response of 80 bytes. */
 export const bare: Contestant = { ...peer('bare', 'bare node:http'), isBare: true };
 
 /**
- * `node:http` that sends as many bytes as the petstore and does nothing else: what no server on it
- * can exceed.
+ * `node:http` that sends as many bytes as the petstore and does nothing else. No server on
+ * `node:http` can be faster.
  */
 export const limit: Contestant = { ...peer('limit'), isBare: true };
 
 /**
- * The first of some once more: how far its ratio is from 1 is how far those of all others may be
- * off.
+ * Returns the first contestant again. The distance of its ratio from 1 is the error of all ratios.
  */
 export function again([first = bare]: readonly Contestant[]): Contestant {
   return { ...first, name: `${first.name} again` };
@@ -59,29 +58,32 @@ export const bun: Contestant = {
   command: [join(peersFolder, 'node_modules/.bin/bun'), join(peersFolder, 'bun.js')],
 };
 
-/** The peers that were installed from `peers/package-lock.json`. */
+/** The other servers, in the versions of `peers/package-lock.json`. */
 export const peers: readonly Contestant[] = [
   fastify,
   ...['hono', 'express', 'json-server'].map((name) => peer(name)),
   bun,
 ];
 
-/** The petstore over better-sqlite3 in two ways; none where that is not built for this Node. */
+/**
+ * Returns the petstore over better-sqlite3 in two modes; nothing if that is not built for this
+ * Node.
+ */
 export function sqlite(folder: string): readonly Contestant[] {
-  const tried = `require('better-sqlite3')(':memory:')`;
-  const { status } = spawnSync(process.execPath, ['-e', tried], { cwd: peersFolder });
+  const script = `require('better-sqlite3')(':memory:')`;
+  const { status } = spawnSync(process.execPath, ['-e', script], { cwd: peersFolder });
   return ['batched', 'single']
     .filter(() => status === 0)
     .map((mode) => peer('sqlite', `better-sqlite3, ${mode}`, `${folder}/${mode}.db`, mode));
 }
 
-/** The version in which a package of the peers is installed. */
+/** Returns the installed version of a package of the peers. */
 export function versionOfPeer(name: string): string {
   const path = join(peersFolder, 'node_modules', name, 'package.json');
   return JSON.parse(readFileSync(path, 'utf8')).version;
 }
 
-/** A program of `peers/`. */
+/** Returns the contestant of a program in `peers/`. */
 export function peer(file: string, name = file, ...args: readonly string[]): Contestant {
   return { name, command: [process.execPath, join(peersFolder, `${file}.js`), ...args] };
 }

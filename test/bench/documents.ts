@@ -1,10 +1,10 @@
-/** Owns the figures in the documents: where they stand, and whose commit they are of. */
+/** Writes figures into the documents, and finds outdated ones. */
 import { execFileSync } from 'node:child_process';
 import { markdownTable, type Results, type Table } from './report.js';
 
 /**
- * A document with each `<!-- figures: KEY -->` … `<!-- /figures -->` filled anew.
- * @throws RangeError where a key has no figures.
+ * Returns a document with new text in each `<!-- figures: KEY -->` … `<!-- /figures -->`.
+ * @throws RangeError if a key has no figures
  */
 export function withFigures(document: string, figures: ReadonlyMap<string, string>): string {
   return document.replace(
@@ -18,7 +18,7 @@ export function withFigures(document: string, figures: ReadonlyMap<string, strin
   );
 }
 
-/** What stands under each key: a table for each Node. */
+/** Returns the text of each key: a table for each version of Node. */
 export function figuresOf(results: readonly Results[]): Map<string, string> {
   const figures = new Map<string, string>();
   for (const { node, tables } of results) {
@@ -31,19 +31,19 @@ export function figuresOf(results: readonly Results[]): Map<string, string> {
   return figures;
 }
 
-/** The table of a key, of the last Node that has it. */
+/** Returns the table of a key, of the last version of Node that has it. */
 export function tableOf(results: readonly Results[], key: string): Table {
   const table = results.flatMap(({ tables }) => tables).findLast((one) => one.key === key);
   if (table === undefined) throw new RangeError(`no table "${key}"`);
   return table;
 }
 
-/** How the commit stands among the figures; `staleness` reads it. */
+/** Returns the line that names the commit of the figures, which `staleness` reads. */
 export function commitLine(commit: string, date: string): string {
   return `Commit ${commit}, ${date}, by \`make evidence\`.`;
 }
 
-/** Why a document's figures are not those of the source as it is; undefined where they are. */
+/** Returns why the figures of a document are outdated; undefined if src is unchanged since. */
 export function staleness(document: string, checkout: string): string | undefined {
   const git = (...args: readonly string[]): string => gitIn(checkout, ...args);
   const [, commit] = /^Commit ([0-9a-f]{40}), /m.exec(document) ?? [];
@@ -58,7 +58,7 @@ export function staleness(document: string, checkout: string): string | undefine
   }
 }
 
-/** What git prints in a checkout. */
+/** Runs git in a checkout, and returns its output. */
 export function gitIn(checkout: string, ...args: readonly string[]): string {
   return execFileSync('git', args, { cwd: checkout, encoding: 'utf8', stdio: 'pipe' }).trim();
 }

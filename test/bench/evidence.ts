@@ -1,7 +1,7 @@
 /**
- * Measures all that the documents claim, on each Node, and writes it into them. SHORT tries the way
- * alone, and writes into a copy. With the argument `check` it only fails where the figures are not
- * of the source as it is.
+ * Measures all figures of the documents on each version of Node, and writes them into the
+ * documents. SHORT makes a quick trial, and writes into a copy. The argument `check` only fails if
+ * the figures are outdated.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -14,11 +14,11 @@ import { section, type Results } from './report.js';
 
 const majors = ['20', '24'];
 const targets = ['bench', 'torture'];
-/** Of one Node: who answers right, and whether tests can fail, shows itself on each alike. */
+/** Targets for the first version of Node. The last two give the same result on each version. */
 const targetsOfFirst = [...targets, 'bench-right', 'mutants'];
 const kept = join(root, 'coverage/evidence');
 const isShort = callersEnvironment['SHORT'] !== undefined;
-// Once: it may be another when all is measured.
+// Read once at the start, because HEAD may move while the benchmark runs.
 const commit = gitIn(root, 'rev-parse', 'HEAD');
 
 if (process.argv[2] === 'check') check();
@@ -28,19 +28,19 @@ function check(): void {
   const why = staleness(readFileSync(join(root, 'docs/evidence.md'), 'utf8'), root);
   if (why === undefined) return;
   process.stderr.write(
-    `The figures of docs/evidence.md are old: ${why}. \`make evidence\` measures.\n`,
+    `The figures of docs/evidence.md are outdated: ${why}. Run \`make evidence\`.\n`,
   );
   process.exitCode = 1;
 }
 
 /**
- * Runs each target on each Node, and answers what each Node's have measured. What is there of this
- * commit is not measured again.
+ * Runs each target on each version of Node, and returns the results by version. Results of this
+ * commit that exist are not measured again.
  */
 function measure(): readonly (readonly Results[])[] {
   const changes = gitIn(root, 'status', '--porcelain', '--', 'src', 'test');
   if (changes !== '' && !isShort)
-    throw new Error(`figures are of a commit, and these have changes without one:\n${changes}`);
+    throw new Error(`cannot measure uncommitted changes; commit them first:\n${changes}`);
   return majors.map((major) => {
     const folder = join(kept, isShort ? 'short' : commit, major);
     mkdirSync(folder, { recursive: true });
@@ -59,7 +59,7 @@ function measure(): readonly (readonly Results[])[] {
   });
 }
 
-/** Writes the documents, a whole report for each Node, and the chart. */
+/** Writes the documents, a report for each version of Node, and the chart. */
 function write(measured: ReturnType<typeof measure>): void {
   const docs = join(isShort ? join(kept, 'short') : root, 'docs');
   if (isShort) cpSync(join(root, 'docs'), docs, { recursive: true });

@@ -1,55 +1,48 @@
-/**
- * Owns measuring: what a part of the benchmark is, one slice of one server, many interleaved, and
- * what is made of them. Knows no operation by name.
- */
+/** Measures servers in interleaved slices of time, and computes medians and ratios. */
 import type { Stretch } from '../support/at-end.js';
-import type { Askers, Done, Load } from './load.js';
+import type { Clients, LoadResult, Load } from './load.js';
 import type { Operation } from './operations.js';
 import type { Table } from './report.js';
 import type { Server } from './servers.js';
 
-/** What a measurement works with. */
+/** The tools and settings of a measurement. */
 export interface Bench {
-  /** What a measurement starts ends with this. */
+  /** Ends all that a measurement starts. */
   readonly stretch: Stretch;
   readonly load: Load;
-  /** How many slices of each server count. */
+  /** The number of slices of each server, besides the warm-up. */
   readonly rounds: number;
-  /** Whether only the way is tried and the figures are worth nothing: all that can be left out is. */
+  /** True for a quick trial whose figures mean nothing. */
   readonly isShort: boolean;
-  /** Says what is being done, for whoever waits. */
+  /** Reports progress. */
   readonly say: (what: string) => void;
 }
 
-/**
- * One part of the benchmark: measurements that are made one behind the other. What one has started
- * has ended before the next.
- */
+/** A part of the benchmark: measurements that run one after the other. */
 export type Part = readonly ((bench: Bench) => Promise<Table | readonly Table[]>)[];
 
-/** What one slice of time says of a server. */
-interface Slice extends Omit<Done, 'requests'> {
-  /** Processor time of the server for each request, in microseconds. */
+/** The figures of a server in one slice of time. */
+interface Slice extends Omit<LoadResult, 'requests'> {
+  /** Processor time of the server, in microseconds a request. */
   readonly cpuUs: number;
 }
 
 /** The medians of a server's slices. */
 export interface Figures extends Slice {
-  /** The server's. */
   readonly name: string;
   /**
-   * Processor time of the reference for each request, by this server's: above 1 is better. Median
-   * of all rounds.
+   * Processor time a request of the reference, divided by that of this server; above 1 is better.
+   * The median of all rounds.
    */
   readonly ratio: number;
-  /** The smallest and the largest of all rounds. */
+  /** The smallest and the largest ratio of all rounds. */
   readonly ratioRange: readonly [number, number];
-  /** Requests a second, by the reference's. Median of all rounds. */
+  /** Requests a second, divided by those of the reference. The median of all rounds. */
   readonly paceRatio: number;
 }
 
-/** A server as far as it is measured, and what it is asked. */
-export interface Turn {
+/** A server, and the operation that it is measured with. */
+export interface Target {
   readonly server: Pick<Server, 'name' | 'url' | 'isBare'> & {
     readonly process: Pick<Server['process'], 'cpuSeconds'>;
   };
@@ -59,40 +52,40 @@ export interface Turn {
 /** Sends an operation to a server for one slice. */
 export async function slice(
   load: Load,
-  { server, operation }: Turn,
-  askers: Askers,
+  { server, operation }: Target,
+  clients: Clients,
 ): Promise<Slice> {
   const expected = server.isBare ? { ...operation, status: 200 } : operation;
   const cpuBefore = server.process.cpuSeconds;
-  const { requests, ...done } = await load.send(server, expected, askers);
+  const { requests, ...done } = await load.send(server, expected, clients);
   return { ...done, cpuUs: (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests };
 }
 
 /**
- * Gives each server a slice in turn, for some rounds, behind one that is not counted: what else the
- * machine does then hits all alike. Every round begins one server further. The first is the
+ * Measures the targets in rounds of one slice each, after a warm-up slice. So other work of the
+ * machine affects all alike. Each round begins with the next target. The first target is the
  * reference of the ratios.
  */
 export async function interleaved(
-  turns: readonly Turn[],
-  askers: Askers,
+  targets: readonly Target[],
+  clients: Clients,
   { load, rounds, isShort }: Pick<Bench, 'load' | 'rounds' | 'isShort'>,
 ): Promise<readonly Figures[]> {
-  const tracks = turns.map((turn) => ({ turn, slices: Array<Slice>() }));
-  if (!isShort) for (const turn of turns) await slice(load, turn, askers);
+  const tracks = targets.map((target) => ({ target, slices: Array<Slice>() }));
+  if (!isShort) for (const target of targets) await slice(load, target, clients);
   for (let round = 0; round < rounds; round++) {
     const first = round % tracks.length;
-    for (const { turn, slices } of [...tracks.slice(first), ...tracks.slice(0, first)])
-      slices.push(await slice(load, turn, askers));
+    for (const { target, slices } of [...tracks.slice(first), ...tracks.slice(0, first)])
+      slices.push(await slice(load, target, clients));
   }
   const reference = tracks[0]?.slices ?? [];
-  return tracks.map(({ turn, slices }) => {
+  return tracks.map(({ target, slices }) => {
     const medianOf = (field: keyof Slice): number => median(slices.map((own) => own[field]));
     const paired = (of: (own: Slice, other: Slice) => number): readonly number[] =>
       slices.map((own, round) => of(own, reference[round] ?? own));
     const ratios = paired((own, other) => other.cpuUs / own.cpuUs);
     return {
-      name: turn.server.name,
+      name: target.server.name,
       requestsPerSecond: medianOf('requestsPerSecond'),
       cpuUs: medianOf('cpuUs'),
       p50Ms: medianOf('p50Ms'),
@@ -104,7 +97,7 @@ export async function interleaved(
   });
 }
 
-/** The middle of some numbers. */
+/** Returns the median; NaN for an empty list. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((one, other) => one - other);
   const middle = sorted.length >> 1;

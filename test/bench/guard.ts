@@ -1,18 +1,18 @@
 /**
- * Fails when an operation has lost a factor against bare `node:http`: in half a minute, for every
- * commit. It takes the best of its rounds, and more rounds for what is still below, so that noise
- * alone does not fail it.
+ * Fails if an operation became much slower than bare `node:http`. It takes half a minute, for every
+ * commit. It uses the best of several rounds, and repeats slow operations, so that noise alone does
+ * not fail it.
  */
 import { bare, petstore } from './contestants.js';
 import { slice } from './figures.js';
-import { askers, openLoad } from './load.js';
+import { clients, openLoad } from './load.js';
 import { adding, reading } from './operations.js';
 import { decimal, markdownTable } from './report.js';
 import { fill, inStretch, startContestant } from './servers.js';
 
 /**
- * The ratios to bare that were reached on 2 cores of an AMD EPYC, where the limit of `node:http` is
- * 1.3 to 1.6.
+ * The usual ratios to bare `node:http`, on 2 cores of an AMD EPYC. The limit of `node:http` is 1.3
+ * to 1.6 there.
  */
 const reached = [
   [reading.one, 1.15],
@@ -24,7 +24,7 @@ const reached = [
   [adding, 1.0],
 ] as const;
 
-/** Below this share of what was reached before an operation has collapsed. */
+/** Below this share of its usual ratio, an operation fails. */
 const collapse = 2 / 3;
 
 const usualRounds = 2;
@@ -39,13 +39,13 @@ await inStretch(async (stretch) => {
     const least = ratio * collapse;
     return { operation, ratio, least, best: 0, rounds: 0 };
   });
-  // All operations take part in a round, so that a burst of other work spoils one round of each and
-  // not every round of one.
+  // Each round has all operations, so that other work of the machine spoils one round of each, not
+  // all rounds of one.
   for (let round = 0; round < mostRounds; round++) {
     for (const track of tracks) {
       if (round >= usualRounds && track.best >= track.least) continue;
       const usOf = async (server: typeof ours): Promise<number> =>
-        (await slice(load, { server, operation: track.operation }, askers.sleeping)).cpuUs;
+        (await slice(load, { server, operation: track.operation }, clients.sleeping)).cpuUs;
       track.best = Math.max(track.best, (await usOf(reference)) / (await usOf(ours)));
       track.rounds++;
     }
@@ -61,6 +61,6 @@ await inStretch(async (stretch) => {
   );
   process.stdout.write(`${rows.length - collapsed} passed, ${collapsed} failed\n`);
   if (collapsed === 0) return;
-  process.stdout.write('`make bench PARTS=speed` gives the whole picture.\n');
+  process.stdout.write('Run `make bench PARTS=speed` for all figures.\n');
   process.exitCode = 1;
 });

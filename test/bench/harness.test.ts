@@ -1,5 +1,5 @@
-// The benchmark measures what it says: interleaving, medians and ratios over a load that is made
-// up, and a file that starts.
+// Tests the benchmark itself: interleaving, medians and ratios of a simulated load, servers, and
+// the writing of figures.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -13,28 +13,28 @@ import { chartOf } from './chart.js';
 import { bare, limit, peersFolder, petstore } from './contestants.js';
 import { commitLine, figuresOf, gitIn, staleness, withFigures } from './documents.js';
 import { interleaved, median } from './figures.js';
-import { askers, type Load } from './load.js';
+import { clients, type Load } from './load.js';
 import { adding, benchmarkKey, operation, reading } from './operations.js';
 import { decimal } from './report.js';
 import { tableOfRight } from './right.js';
-import { answersOf, fill, proveSameAnswers, startContestants } from './servers.js';
+import { responsesOf, fill, checkSameResponses, startContestants } from './servers.js';
 
-test('the median of an even number is between the two in the middle', () => {
+test('computes the median, for an even count as the mean of the middle two', () => {
   assert.equal(median([3, 1, 2]), 2);
   assert.equal(median([4, 1, 3, 2]), 2.5);
 });
 
-test('servers take turns, the first slice of each does not count, and ratios are those of the same round', async () => {
+test('interleaves servers after a warm-up, and computes ratios within each round', async () => {
   const servers = ['bare', 'same', 'half'].map((name) => ({
     name,
     url: '',
     process: { cpuSeconds: 0 },
   }));
   const order: string[] = [];
-  // A machine that gets slower all the time: only ratios within a round stay what they are.
+  // On a machine that becomes slower, only ratios within a round stay correct.
   let slowness = 1;
   const load: Load = {
-    name: 'made up',
+    name: 'simulated',
     send: async ({ name }) => {
       order.push(name);
       slowness *= 1.01;
@@ -43,15 +43,15 @@ test('servers take turns, the first slice of each does not count, and ratios are
       return { requests: 1000, requestsPerSecond: 1000, p50Ms: 1, p99Ms: 2 };
     },
   };
-  const turns = servers.map((server) => ({ server, operation: reading.one }));
-  const figures = await interleaved(turns, askers.sleeping, { load, rounds: 3, isShort: false });
+  const targets = servers.map((server) => ({ server, operation: reading.one }));
+  const figures = await interleaved(targets, clients.sleeping, { load, rounds: 3, isShort: false });
   const rounds = 'bare same half | same half bare | half bare same';
   assert.deepEqual(order.slice(3), rounds.split(/[ |]+/));
   const ratios = figures.map(({ name, ratio }) => `${name} ${decimal(ratio, 1)}`);
   assert.deepEqual(ratios, ['bare 1.0', 'same 1.0', 'half 0.5']);
 });
 
-test('a written catalogue is a sound storage file with its rare animals', async (t) => {
+test('writes a catalogue that is a valid storage file, with 25 pets of the rarest status', async (t) => {
   const path = join(folder(t), 'pets.jsonl');
   assert.equal(writeCatalogue(path, 2_500), statSync(path).size);
   assert.equal((await checkFile(path)).animals, 2_500);
@@ -60,48 +60,45 @@ test('a written catalogue is a sound storage file with its rare animals', async 
   await storage.close();
 });
 
-test('each server of our own answers what is measured, the limit as many bytes as the petstore, and who answers wrongly is named at once', async (t) => {
+test('checks the responses of each contestant, and names the first that is wrong', async (t) => {
   const file = petstore(`file:${folder(t)}/pets.jsonl`, 'file');
   const servers = await startContestants(t, [petstore('memory:'), bare, limit, file]);
   const operations = [...Object.values(reading), adding];
   await fill(...servers);
-  await proveSameAnswers(servers, operations);
-  // One connection for all: each answer must leave it fit for the next request.
+  await checkSameResponses(servers, operations);
+  // On one connection, which each response must keep open.
   const requests = operations.flatMap((operation) => operation.requests);
   for (const server of servers.filter(({ isBare }) => isBare))
-    await answersOf(server, operation('one behind the other', 200, ...requests));
+    await responsesOf(server, operation('one after the other', 200, ...requests));
   const [ours, , most] = servers;
   assert.ok(ours !== undefined && most !== undefined);
-  // To what is refused the limit answers as to an animal.
+  // The limit sends as many bytes as the petstore, except for errors.
   const { one, list20, list100, byStatus } = reading;
   for (const operation of [one, list20, list100, byStatus, adding]) {
-    const [own] = await answersOf(ours, operation);
-    const [its] = await answersOf(most, operation);
+    const [own] = await responsesOf(ours, operation);
+    const [its] = await responsesOf(most, operation);
     const ratio = Number(its?.came.length) / Number(own?.came.length);
     assert.ok(Math.abs(ratio - 1) < 0.02, `${operation.name}: ${ratio}`);
   }
 
-  // The limit is not held against the petstore's answers; here it is.
+  // The limit is exempt from the comparison, so a copy without the exemption must fail.
   const wrong = { name: 'wrong', url: most.url };
   const gone = { name: 'gone', url: 'http://127.0.0.1:1' };
-  const refused = (message: string) => ({ name: 'WrongAnswer', message });
+  const refused = (message: string) => ({ name: 'WrongResponse', message });
   await assert.rejects(
-    proveSameAnswers([ours, wrong], [reading.noKey]),
-    refused('wrong answers 401 with 200, not 401'),
+    checkSameResponses([ours, wrong], [reading.noKey]),
+    refused('wrong responds to 401 with 200, not 401'),
   );
   await assert.rejects(
-    proveSameAnswers([ours, gone], [reading.noKey]),
-    refused('gone does not answer 401'),
+    checkSameResponses([ours, gone], [reading.noKey]),
+    refused('gone does not respond to 401'),
   );
-  await assert.rejects(
-    fill(wrong),
-    refused('wrong answers an animal that is added with 200, not 201'),
-  );
+  await assert.rejects(fill(wrong), refused('wrong responds to POST of a pet with 200, not 201'));
 });
 
-test('of who answers right the petstore does at each level, and one that makes up animals does not', async () => {
+test('rates the petstore as conforming at each level, and a server with invented pets as failing', async () => {
   const rex = { id: 1n, name: 'Rex', categoryId: 5n };
-  const madeUp = (): PetStorage => ({
+  const inventing = (): PetStorage => ({
     durable: false,
     insert: async () => rex,
     get: async () => rex,
@@ -109,7 +106,7 @@ test('of who answers right the petstore does at each level, and one that makes u
     close: async () => undefined,
   });
   const { rows } = await tableOfRight(
-    [memoryStorage, madeUp].map((storage) => {
+    [memoryStorage, inventing].map((storage) => {
       const options = () => ({ keys: [benchmarkKey], storage: storage() });
       return ['', async (t) => `http://127.0.0.1:${(await start(t, options())).port}`];
     }),
@@ -120,7 +117,7 @@ test('of who answers right the petstore does at each level, and one that makes u
   assert.match(theirs[4] ?? '', /^S2, S3, .*C31$/);
 });
 
-test('what the peers take of ours is there, also for those that need what is installed', async () => {
+test('exports everything that the peers import from this repository', async () => {
   const taken = readdirSync(peersFolder)
     .filter((file) => file.endsWith('.js'))
     .flatMap((file) => [
@@ -135,7 +132,7 @@ test('what the peers take of ours is there, also for those that need what is ins
   }
 });
 
-test('a chart has a bar for each number of a table, but for its error', () => {
+test('draws a bar for each number of a table, except for the error column', () => {
   const svg = chartOf({
     title: 'a < b',
     head: ['', 'one', 'other', 'one again'],
@@ -148,23 +145,23 @@ test('a chart has a bar for each number of a table, but for its error', () => {
   assert.ok(svg.includes('a &lt; b'));
 });
 
-test('figures stand between their marks, a table for each Node, and nothing else is changed', () => {
+test('writes figures between their markers, and changes nothing else', () => {
   const table = { key: 'speed', title: '', head: ['', 'petstore'], rows: [['one', '1.16']] };
   const figures = figuresOf(
     ['20.1.0', '24.1.0'].map((node) => ({ node, conditions: '', tables: [table] })),
   );
-  const document = 'Before.\n\n<!-- figures: speed -->\nold\n<!-- /figures -->\n\nBehind.\n';
+  const document = 'Before.\n\n<!-- figures: speed -->\nold\n<!-- /figures -->\n\nAfter.\n';
   const written = withFigures(document, figures);
   const rows = '|  | petstore |\n| --- | --: |\n| one | 1.16 |';
   assert.equal(
     written,
-    `Before.\n\n<!-- figures: speed -->\n\nNode 20.1.0:\n\n${rows}\n\nNode 24.1.0:\n\n${rows}\n\n<!-- /figures -->\n\nBehind.\n`,
+    `Before.\n\n<!-- figures: speed -->\n\nNode 20.1.0:\n\n${rows}\n\nNode 24.1.0:\n\n${rows}\n\n<!-- /figures -->\n\nAfter.\n`,
   );
   assert.equal(withFigures(written, figures), written);
   assert.throws(() => withFigures(document.replace('speed', 'sped'), figures), /no figures "sped"/);
 });
 
-test('figures are old once src was changed behind their commit', (t) => {
+test('reports figures as outdated once src has changed after their commit', (t) => {
   const checkout = folder(t);
   const git = (...args: readonly string[]): string =>
     gitIn(checkout, '-c', 'user.name=a', '-c', 'user.email=a@b', ...args);

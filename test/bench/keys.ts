@@ -1,4 +1,4 @@
-/** What many API keys cost: a start, a change of the keys file, and a key that is wrong. */
+/** Measures many API keys: a start, a change of the keys file, and a 401 for a wrong key. */
 import { hash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { Caller } from '../support/client.js';
@@ -7,14 +7,14 @@ import { memoryOf } from '../support/kernel.js';
 import { folder } from '../support/process.js';
 import { petstore } from './contestants.js';
 import { median, slice, type Bench, type Part } from './figures.js';
-import { askers } from './load.js';
+import { clients } from './load.js';
 import { reading } from './operations.js';
 import { decimal, megabytes, whole, type Table } from './report.js';
 import { startContestant, type Server } from './servers.js';
 
 export const keysPart: Part = [keysFiles];
 
-/** Writes a keys file with so many keys. */
+/** Writes a keys file with `count` keys. */
 function writeKeys(path: string, count: number): void {
   const created = '2026-11-20T08:00:00.000Z';
   const keys = Array.from({ length: count }, (_, index) => {
@@ -25,9 +25,8 @@ function writeKeys(path: string, count: number): void {
 }
 
 /**
- * Reads the keys file of a server again, and asks for its health all the while.
- *
- * @returns the milliseconds that the slowest response took
+ * Lets a server read its keys file again, and sends it `/healthz` all the while. Returns the
+ * milliseconds of the slowest response.
  */
 async function longestWaitMs(server: Server): Promise<number> {
   const caller = new Caller(Number(new URL(server.url).port));
@@ -41,9 +40,9 @@ async function longestWaitMs(server: Server): Promise<number> {
     });
     server.process.signal('SIGHUP');
     while (!isRead) {
-      const askedAt = performance.now();
+      const sentAt = performance.now();
       await caller.ask(health);
-      longest = Math.max(longest, performance.now() - askedAt);
+      longest = Math.max(longest, performance.now() - sentAt);
     }
     await reading;
   } finally {
@@ -52,7 +51,7 @@ async function longestWaitMs(server: Server): Promise<number> {
   return longest;
 }
 
-/** Measures a server of each size of the keys file, all in turn. */
+/** Measures a server with each size of the keys file, in interleaved rounds. */
 async function keysFiles({ stretch, load, rounds, isShort, say }: Bench): Promise<Table> {
   const sizes = (isShort ? [1, 1_000] : [1, 10_000, 100_000]).map((count) => {
     const path = `${folder(stretch)}/keys.json`;
@@ -78,8 +77,8 @@ async function keysFiles({ stretch, load, rounds, isShort, say }: Bench): Promis
       });
       size.readyMs.push(server.readyMs);
       size.waitMs.push(await longestWaitMs(server));
-      const turn = { server, operation: reading.wrongKey };
-      size.cpuUs.push((await slice(load, turn, askers.sleeping)).cpuUs);
+      const target = { server, operation: reading.wrongKey };
+      size.cpuUs.push((await slice(load, target, clients.sleeping)).cpuUs);
       size.resident.push(memoryOf(server.process.pid));
       await own.end();
     }

@@ -1,5 +1,5 @@
--- Sends the raw requests of the file LOAD_REQUESTS (a NUL between two) in turn, and prints what was done
--- as a line of JSON.
+-- Sends the raw requests of the file LOAD_REQUESTS, which are separated by NUL, one after the other, and prints the
+-- result as a line of JSON.
 
 local requests = {}
 for text in io.open(os.getenv("LOAD_REQUESTS"), "rb"):read("*a"):gmatch("%Z+") do

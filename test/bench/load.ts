@@ -1,4 +1,4 @@
-/** Owns the load generator, wrk. Knows no contestant and keeps no figure. */
+/** The load generator wrk. */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,51 +8,55 @@ import type { Ending } from '../support/at-end.js';
 import { callersEnvironment } from '../support/environment.js';
 import { folder } from '../support/process.js';
 import type { Operation } from './operations.js';
-import { pinned, WrongAnswer, type Server } from './servers.js';
+import { pinned, WrongResponse, type Server } from './servers.js';
 
-/** How those behave who ask. Each asks again once it has its answer. */
-export interface Askers {
+/** The clients of a load. Each sends its next request once it has its response. */
+export interface Clients {
   readonly name: string;
   readonly connections: number;
-  /** They look for answers all the time instead of being woken by them. */
+  /** True if the clients poll for responses and never sleep. */
   readonly neverSleep?: boolean;
 }
 
 /**
- * wrk has its core for itself and is quicker than the servers, so it sleeps until it is woken by an
- * answer, and the servers never wait: these are the askers of the main figures. Some that never
- * sleep take the cost of waking them out of those.
+ * The kinds of clients. The main figures use `sleeping`: wrk has a core of its own and is faster
+ * than the servers, so it sleeps until a response wakes it. `neverSleeping` removes the cost of
+ * waking.
  */
-export const askers = {
+export const clients = {
   sleeping: { name: '64 connections', connections: 64 },
   alone: { name: '1 connection', connections: 1 },
   neverSleeping: { name: '64 connections that never sleep', connections: 64, neverSleep: true },
-} satisfies Record<string, Askers>;
+} satisfies Record<string, Clients>;
 
-/** What was done in a stretch of time. */
-export interface Done {
+/** The result of a load. */
+export interface LoadResult {
   readonly requests: number;
   readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
-/** Sends requests from the core of the load. */
+/** A load generator, which runs on a core of its own. */
 export interface Load {
-  /** Which one it is, with its version. */
+  /** The program with its version. */
   readonly name: string;
   /**
-   * Sends an operation's requests for a second: wrk knows no less.
-   * @throws WrongAnswer where any answer had the wrong kind of status, or did not come.
+   * Sends the requests of an operation for a second, the minimum of wrk.
+   * @throws WrongResponse if a response is missing, or an error in place of a success or vice versa
    */
-  send(server: Pick<Server, 'name' | 'url'>, operation: Operation, askers: Askers): Promise<Done>;
+  send(
+    server: Pick<Server, 'name' | 'url'>,
+    operation: Operation,
+    clients: Clients,
+  ): Promise<LoadResult>;
 }
 
 const mostTries = 3;
 const run = promisify(execFile);
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** wrk, which keeps its files for as long as it is used. */
+/** Returns wrk as a load generator. Its files are removed at the end of `t`. */
 export function openLoad(t: Ending): Load {
   const version = /^wrk (?:debian\/)?(\S+)/.exec(
     spawnSync('wrk', ['-v'], { encoding: 'utf8' }).stdout ?? '',
@@ -71,7 +75,7 @@ export function openLoad(t: Ending): Load {
       };
       const options = ['-t1', `-c${connections}`, '-d1s', '-s', join(here, 'load.lua')];
       const [program, ...args] = pinned(['wrk', ...options, url], 'load');
-      // Where the machine has no time for us, a slice may end without a single answer.
+      // On a busy machine a slice may end without any response.
       for (let tries = 1; ; tries++) {
         const { stdout } = await run(program, args, { env });
         const { requests, microseconds, refused, broken, p50Us, p99Us } = JSON.parse(
@@ -81,8 +85,8 @@ export function openLoad(t: Ending): Load {
         const { status } = operation;
         const isRight = status === 'mixed' || refused === (status < 400 ? 0 : requests);
         if (requests === 0 || broken > 0 || !isRight)
-          throw new WrongAnswer(
-            `${name}, ${operation.name}, ${status}: of ${requests} answers ${refused} were errors; ${broken} did not come`,
+          throw new WrongResponse(
+            `${name}, ${operation.name}, ${status}: of ${requests} responses ${refused} were errors; ${broken} are missing`,
           );
         const requestsPerSecond = (1e6 * requests) / microseconds;
         return { requests, requestsPerSecond, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };
@@ -91,7 +95,7 @@ export function openLoad(t: Ending): Load {
   };
 }
 
-/** A library of ours for LD_PRELOAD, from its C source beside this module. */
+/** Compiles a C source beside this module to a library for LD_PRELOAD, and returns its path. */
 export function preload(into: string, name: string): string {
   const path = join(into, `${name}.so`);
   const source = join(here, `${name}.c`);

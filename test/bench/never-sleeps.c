@@ -1,4 +1,4 @@
-/* Preloaded into wrk: a client that asks for events again and again, and so never has to be woken by an answer. */
+/* Preloaded into wrk: makes it poll for events, so that a response never has to wake it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sys/epoll.h>

@@ -1,31 +1,31 @@
-/** Owns the operations that are measured, as bytes. Knows no server and no load generator. */
+/** The operations that are measured, as the bytes of their requests. */
 import { bytesOf, type Words } from '../support/fixture.js';
 
-/** The key that every server accepts, as long as those that are made. */
+/** The API key of every server, as long as generated keys. */
 export const benchmarkKey = 'psk_the-key-of-the-benchmark-43-characters-long';
 
-/** What is sent again and again, its requests in turn. */
+/** Requests that are sent one after the other, repeatedly. */
 export interface Operation {
   readonly name: string;
   readonly requests: readonly string[];
-  /** What each of them is answered; `mixed` where some are errors and some are not. */
+  /** The status of each response; `mixed` if some are errors. */
   readonly status: number | 'mixed';
 }
 
 const statuses = 'available available sold available pending available sold available available';
 
-/** The animal of a number from 1 on, before it has an id; every tenth has no status. */
+/** Returns the draft of a number, from 1 on. Every tenth has no status. */
 export function draftOf(number: number): object {
   const status = statuses.split(' ')[number % 10];
   return { name: `Animal ${number}`, categoryId: 1 + (number % 40), ...(status && { status }) };
 }
 
-/** A GET with the right key, unless the words say otherwise. */
+/** Returns the bytes of a GET, by default with the valid key. */
 export function get(path: string, words: Words = {}): string {
   return bytesOf('GET', path, { authorization: `Bearer ${benchmarkKey}`, ...words });
 }
 
-/** A POST with the right key. */
+/** Returns the bytes of a POST with the valid key. */
 export function post(body: unknown): string {
   return bytesOf('POST', '/v1/pets', {
     authorization: `Bearer ${benchmarkKey}`,
@@ -36,7 +36,7 @@ export function post(body: unknown): string {
 
 const wrongKey = { authorization: 'Bearer psk_another-key-of-the-same-length-as-the-right' };
 
-/** The operations that change nothing, over a catalogue of 1,000 animals. */
+/** The operations that change nothing, for a catalogue of 1,000 pets. */
 export const reading = {
   one: operation('one', 200, get('/v1/pets/500')),
   list20: operation('list 20', 200, get('/v1/pets')),
@@ -50,13 +50,13 @@ export const reading = {
 
 const rex = post({ name: 'Rex', categoryId: 5, status: 'available' });
 
-/** Adds an animal, to servers that keep them in memory. */
+/** Adds a pet, to servers with a memory storage. */
 export const adding = operation('add (memory)', 201, rex);
 
-/** The same, to servers that keep them in a file. */
+/** Adds a pet, to servers with a file storage. */
 export const addingToFile = operation('add (file)', 201, rex);
 
-/** An operation of these requests. */
+/** Returns an operation of these requests. */
 export function operation(
   name: string,
   status: Operation['status'],

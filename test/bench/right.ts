@@ -1,7 +1,7 @@
 /**
- * Asks which petstores answer right: the suite that `petstore verify` runs, at each of its levels, on
- * ours and on others'. Run by itself it prints the table of docs/evidence.md, and keeps it where
- * FIGURES says so; SHORT asks ours alone.
+ * Runs the suite of `petstore verify` at each level on this petstore and on other servers. As a
+ * program it prints the table of docs/evidence.md, and writes it to the file FIGURES. With SHORT it
+ * tests only this petstore.
  */
 import { fileURLToPath } from 'node:url';
 import { countRules, levels, verifyPetstore } from '../../dist/conformance/index.js';
@@ -15,13 +15,13 @@ import { benchmarkKey } from './operations.js';
 import { keep, none, section, type Table } from './report.js';
 import { startContestant } from './servers.js';
 
-/** A server that may answer right: its name and version, and how it starts anew at an address. */
+/** A server to test: its name and version, and a function that starts it and returns its URL. */
 export type Candidate = readonly [name: string, start: (t: Ending) => Promise<string>];
 
 const ours = listening('petstore', petstore('memory:'));
 const fixed = listening('bare `node:http`, one answer to all', bare);
 
-/** What is installed for this, in the order of the table. */
+/** Returns the other servers, in the order of the table. */
 function others(): readonly Candidate[] {
   return [
     ...peers.map((each) => listening(`${each.name} ${versionOfPeer(each.name)}`, each)),
@@ -30,7 +30,7 @@ function others(): readonly Candidate[] {
   ];
 }
 
-/** The table: a row each, which holds what came of each level. */
+/** Tests each candidate at each level, and returns the table of the results. */
 export async function tableOfRight(
   candidates: readonly Candidate[],
   say: (what: string) => void = () => undefined,
@@ -72,18 +72,18 @@ function listening(name: string, contestant: Contestant): Candidate {
   return [name, async (t) => (await startContestant(t, contestant)).url];
 }
 
-/** The document of a petstore, which mocks are made of. */
+/** Starts a petstore, and returns the URL of its OpenAPI document for mocks. */
 async function documentAddress(t: Ending): Promise<string> {
   return `${await ours[1](t)}/openapi.json`;
 }
 
-/** A stub that openapi-backend makes of it. */
+/** Starts a stub that openapi-backend makes of the document. */
 async function startStub(t: Ending): Promise<string> {
   const stub = peer('openapi-backend', 'openapi-backend', await documentAddress(t));
   return (await startContestant(t, stub)).url;
 }
 
-/** Prism has no line of a log for programs, and serves without the base path of the document. */
+/** Starts Prism, which logs no JSON, and serves without the base path of the document. */
 async function startPrism(t: Ending): Promise<string> {
   const port = await freePort();
   const args = npxArgs('prism', 'mock', '--port', port, await documentAddress(t));
@@ -94,7 +94,7 @@ async function startPrism(t: Ending): Promise<string> {
   });
   atEnd(t, () => prism.end('SIGKILL'));
 
-  // The first time npx downloads it.
+  // npx may have to download it first.
   await until('Prism', () => prism.output.includes('is listening'), 300_000);
   return `http://127.0.0.1:${port}//`;
 }

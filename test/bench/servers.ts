@@ -1,7 +1,4 @@
-/**
- * Owns contestants that listen: started on a core of their own, asked, and held to the same
- * answers. Knows no figure.
- */
+/** Starts contestants on a core of their own, and compares their responses. */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
@@ -16,17 +13,17 @@ import { draftOf, operation, post, type Operation } from './operations.js';
 const lastCore = cpus().length - 1;
 const canPin = spawnSync('taskset', ['-V']).status === 0;
 
-/** Who runs where, in words. */
+/** A description of the cores in use. */
 export const pinning = canPin
   ? `servers on core 0, the load on core ${lastCore} of ${lastCore + 1}`
   : 'not pinned to cores (no taskset)';
 
-/** A command on the core of the load, or on that of the servers: they never wait for each other. */
+/** Returns a command that runs on the core of the load or of the servers. */
 export function pinned(command: Command, whose: 'load' | 'servers'): Command {
   return canPin ? ['taskset', '-c', String(whose === 'load' ? lastCore : 0), ...command] : command;
 }
 
-/** A process on the servers' core. */
+/** A process on the core of the servers. */
 export class Measured extends StartedProcess {
   constructor(t: Ending, command: Command) {
     const [program, ...args] = pinned(command, 'servers');
@@ -35,8 +32,8 @@ export class Measured extends StartedProcess {
   }
 
   /**
-   * The first line that it prints with this member, as an object.
-   * @throws Error where it ends without one.
+   * Waits for the first JSON line with this member, and returns it.
+   * @throws Error if the process ends first
    */
   async line(member: string): Promise<Readonly<Record<string, unknown>>> {
     const text = await this.found((line) => (line.includes(`"${member}":`) ? line : undefined));
@@ -45,7 +42,7 @@ export class Measured extends StartedProcess {
     return JSON.parse(text);
   }
 
-  /** Processor time so far, in seconds. */
+  /** The processor time so far, in seconds. */
   get cpuSeconds(): number {
     return cpuSecondsOf(this.pid);
   }
@@ -55,7 +52,7 @@ export class Measured extends StartedProcess {
 export interface Server extends Contestant {
   readonly process: Measured;
   readonly url: string;
-  /** Milliseconds from its process's start until it listened, where it says so. */
+  /** Milliseconds from the start of the process until it listened; NaN if it does not log them. */
   readonly readyMs: number;
 }
 
@@ -66,7 +63,7 @@ export async function startContestant(t: Ending, contestant: Contestant): Promis
   return { ...contestant, process, url: String(url), readyMs: Number(readyMs) };
 }
 
-/** Starts contestants, one behind the other. */
+/** Starts contestants, one after the other. */
 export async function startContestants(
   t: Ending,
   contestants: readonly Contestant[],
@@ -76,7 +73,7 @@ export async function startContestants(
   return servers;
 }
 
-/** Works in a stretch that ends with it, and with the process. */
+/** Runs `work`, and ends its stretch afterwards or on a signal. */
 export async function inStretch(work: (stretch: Stretch) => Promise<void>): Promise<void> {
   const stretch = new Stretch();
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -84,8 +81,8 @@ export async function inStretch(work: (stretch: Stretch) => Promise<void>): Prom
   try {
     await work(stretch);
   } catch (error) {
-    // One line says whose it is.
-    if (!(error instanceof WrongAnswer)) throw error;
+    // The message names the contestant; a stack trace would not help.
+    if (!(error instanceof WrongResponse)) throw error;
     process.stderr.write(`${error.message}\n`);
     process.exitCode = 1;
   } finally {
@@ -93,73 +90,73 @@ export async function inStretch(work: (stretch: Stretch) => Promise<void>): Prom
   }
 }
 
-/** A contestant answers what it must not; the message is one line that names it. */
-export class WrongAnswer extends Error {
-  override readonly name = 'WrongAnswer';
+/** The error for a wrong response. Its message is one line that names the contestant. */
+export class WrongResponse extends Error {
+  override readonly name = 'WrongResponse';
 }
 
-/** How long a contestant may take over one answer. */
+/** The time limit for a response. */
 const patienceMs = 10_000;
 
-type Asked = Pick<Server, 'name' | 'url' | 'isBare'>;
+type TestedServer = Pick<Server, 'name' | 'url' | 'isBare'>;
 
 /**
- * The answers of a server to an operation's requests, which go one behind the other.
- * @throws WrongAnswer for the first that has not its status, or does not come.
+ * Sends the requests of an operation one after the other, and returns the responses.
+ * @throws WrongResponse for the first response that is missing or has another status
  */
-export async function answersOf(
-  server: Asked,
+export async function responsesOf(
+  server: TestedServer,
   { name, requests, status }: Operation,
 ): Promise<readonly Answer[]> {
   const wanted = server.isBare ? 200 : status;
   const caller = new Caller(Number(new URL(server.url).port));
-  const answers: Answer[] = [];
+  const responses: Answer[] = [];
   try {
     for (const bytes of requests) {
-      const answer = await caller.ask(bytes, patienceMs).catch((error: unknown) => {
-        throw new WrongAnswer(`${server.name} does not answer ${name}: ${reasonOf(error)}`);
+      const response = await caller.ask(bytes, patienceMs).catch((error: unknown) => {
+        throw new WrongResponse(`${server.name} does not respond to ${name}: ${reasonOf(error)}`);
       });
-      if (answer === undefined) throw new WrongAnswer(`${server.name} does not answer ${name}`);
-      if (answer.status !== wanted)
-        throw new WrongAnswer(
-          `${server.name} answers ${name} with ${answer.status}, not ${wanted}`,
+      if (response === undefined)
+        throw new WrongResponse(`${server.name} does not respond to ${name}`);
+      if (response.status !== wanted)
+        throw new WrongResponse(
+          `${server.name} responds to ${name} with ${response.status}, not ${wanted}`,
         );
-      answers.push(answer);
+      responses.push(response);
     }
   } finally {
     caller.end();
   }
-  return answers;
+  return responses;
 }
 
-/** Adds 1,000 animals one behind the other, so that all servers give them the same ids. */
-export async function fill(...servers: readonly Asked[]): Promise<void> {
+/** Adds 1,000 pets one after the other, so that all servers assign the same ids. */
+export async function fill(...servers: readonly TestedServer[]): Promise<void> {
   const requests = Array.from({ length: 1_000 }, (_, index) => post(draftOf(index + 1)));
   for (const server of servers)
-    if (!server.isBare)
-      await answersOf(server, operation('an animal that is added', 201, ...requests));
+    if (!server.isBare) await responsesOf(server, operation('POST of a pet', 201, ...requests));
 }
 
 /**
- * Compares what servers answer to operations: the status always, the animals too. The first that is
- * not bare is what the others are held against.
- * @throws WrongAnswer for the first difference.
+ * Compares the responses of servers to operations: the status of all, and the pets of servers that
+ * are not bare.
+ * @throws WrongResponse for the first difference
  */
-export async function proveSameAnswers(
-  servers: readonly Asked[],
+export async function checkSameResponses(
+  servers: readonly TestedServer[],
   operations: readonly Operation[],
 ): Promise<void> {
   for (const operation of operations) {
     const first = { ...operation, requests: operation.requests.slice(0, 1) };
     let expected: unknown;
     for (const server of servers) {
-      const [answer] = await answersOf(server, first);
-      if (answer === undefined || server.isBare || answer.status >= 400) continue;
-      const body: unknown = JSON.parse(answer.body);
+      const [response] = await responsesOf(server, first);
+      if (response === undefined || server.isBare || response.status >= 400) continue;
+      const body: unknown = JSON.parse(response.body);
       expected ??= body;
       if (!isDeepStrictEqual(body, expected))
-        throw new WrongAnswer(
-          `${server.name} answers ${first.name} with another body than the others: ${answer.body.slice(0, 200)}`,
+        throw new WrongResponse(
+          `${server.name} responds to ${first.name} with another body than the others: ${response.body.slice(0, 200)}`,
         );
     }
   }

@@ -1,4 +1,4 @@
-/** What grows: cost with the catalogue, memory with time, and the disk by what is installed. */
+/** Measures the cost by the size of the catalogue, memory over time, and installed sizes. */
 import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
@@ -8,14 +8,16 @@ import { folder, root } from '../support/process.js';
 import { firstWrittenId, writeCatalogue } from './catalogue.js';
 import { peersFolder, petstore, versionOfPeer } from './contestants.js';
 import { interleaved, type Bench, type Part } from './figures.js';
-import { askers } from './load.js';
+import { clients } from './load.js';
 import { addingToFile, get, operation, post, reading, type Operation } from './operations.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
 import { fill, startContestant, startContestants } from './servers.js';
 
 export const sizePart: Part = [growth, memory, installations];
 
-/** Each operation over catalogues of all sizes; those that look anywhere ask for all of it. */
+/**
+ * Measures each operation on catalogues of all sizes. Operations on ids use the whole catalogue.
+ */
 async function growth(bench: Bench): Promise<Table> {
   const counts = bench.isShort ? [1_000, 2_000, 1_000] : [1_000, 100_000, 1_000_000, 1_000];
   const names = counts.map(
@@ -29,13 +31,13 @@ async function growth(bench: Bench): Promise<Table> {
   const servers = await startContestants(bench.stretch, contestants);
   const rows: string[][] = [];
   for (const operationOver of bench.isShort ? operations.slice(0, 1) : operations) {
-    const turns = servers.map((server, index) => ({
+    const targets = servers.map((server, index) => ({
       server,
       operation: operationOver(counts[index] ?? 0),
     }));
-    const name = turns[0]?.operation.name ?? '';
+    const name = targets[0]?.operation.name ?? '';
     bench.say(`${name}, in catalogues of all sizes`);
-    const [first, ...others] = await interleaved(turns, askers.sleeping, bench);
+    const [first, ...others] = await interleaved(targets, clients.sleeping, bench);
     rows.push([name, decimal(first?.cpuUs, 1), ...others.map(({ ratio }) => decimal(1 / ratio))]);
   }
   return {
@@ -49,17 +51,17 @@ async function growth(bench: Bench): Promise<Table> {
   };
 }
 
-/** As many for each size, and more than there are pages that a server would remember. */
+/** The number of different requests; more than the pages that a server could cache. */
 const spots = 900;
 
-/** Requests spread evenly over the ids of so many animals. */
+/** Returns requests spread evenly over the ids of `count` pets. */
 function spread(count: number, path: (id: number) => string): readonly string[] {
   return Array.from({ length: spots }, (_, spot) =>
     get(path(firstWrittenId + Math.floor((spot * count) / spots))),
   );
 }
 
-/** Each operation, over a catalogue of so many animals. */
+/** The operations, each for a catalogue of `count` pets. */
 const operations: readonly ((count: number) => Operation)[] = [
   (count) => operation('one', 200, ...spread(count, (id) => `/v1/pets/${id}`)),
   () => reading.list20,
@@ -73,7 +75,9 @@ const operations: readonly ((count: number) => Operation)[] = [
   () => addingToFile,
 ];
 
-/** Sends it all, and compares the memory that no collection gives back, early and late. */
+/**
+ * Measures the lowest memory early and late in a long load; garbage collection explains the rest.
+ */
 async function memory(bench: Bench): Promise<Table> {
   const server = await startContestant(bench.stretch, petstore('memory:'));
   await fill(server);
@@ -82,13 +86,13 @@ async function memory(bench: Bench): Promise<Table> {
     const samples: { readonly share: number; readonly bytes: number }[] = [];
     let sent = 0;
     while (sent < count) {
-      sent += (await bench.load.send(server, next(), askers.sleeping)).requests;
+      sent += (await bench.load.send(server, next(), clients.sleeping)).requests;
       samples.push({ share: sent / count, bytes: memoryOf(server.process.pid) });
       bench.say(`${whole(sent)} of ${whole(count)} ${what}`);
     }
     const between = (from: number, to: number): readonly number[] =>
       samples.filter(({ share }) => share >= from && share < to).map(({ bytes }) => bytes);
-    // Where only the way is tried, the first sample is also the last, and there is none early.
+    // In a quick trial the first sample is also the last, so there is no early one.
     const early = between(0.1, 0.5);
     const cells = [
       early.length === 0 ? none : megabytes(Math.min(...early)),
@@ -114,10 +118,7 @@ async function memory(bench: Bench): Promise<Table> {
   };
 }
 
-/**
- * New wrong keys and unknown ids each time, so that whatever is remembered of them must be
- * forgotten again.
- */
+/** Returns requests with new wrong keys and ids each time, so that a leaking cache would grow. */
 function mixedRequests(): Operation {
   const requests = Array.from({ length: 250 }).flatMap(() => {
     const number = randomInt(1_000_000);
@@ -135,7 +136,7 @@ function mixedRequests(): Operation {
   return operation('mixed', 'mixed', ...requests);
 }
 
-/** What each peer is made of. */
+/** The packages of each peer. */
 const packagesOfPeers = [
   ['fastify', 'lossless-json'],
   ['hono', '@hono/node-server', 'lossless-json', 'safe-stable-stringify'],
@@ -144,7 +145,7 @@ const packagesOfPeers = [
   ['bun'],
 ];
 
-/** The package as npm would pack what is built here, and the peers as they are installed here. */
+/** Measures the package as npm would pack it, and the installed packages of the peers. */
 async function installations(): Promise<Table> {
   const [petstore] = npm(root, 'pack', '--dry-run', '--json', '--ignore-scripts');
   const peers = packagesOfPeers.map((names) => {
@@ -169,7 +170,7 @@ async function installations(): Promise<Table> {
   };
 }
 
-/** What npm says of packages, of each what was asked for. */
+/** Runs npm, and parses its JSON output. */
 function npm(
   cwd: string,
   ...args: readonly string[]
@@ -177,7 +178,7 @@ function npm(
   return JSON.parse(execFileSync('npm', args, { cwd, encoding: 'utf8' }));
 }
 
-/** The bytes of a package's own files, those of packages in its folder not counted. */
+/** Returns the bytes of the files of a package, without nested packages. */
 function sizeOf(path: string): number {
   const status = statSync(path);
   if (!status.isDirectory()) return status.size;

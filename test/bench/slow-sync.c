@@ -1,4 +1,4 @@
-/* Makes each fdatasync of a process, such as PostgreSQL's of its log, take SYNC_US microseconds more. */
+/* Preloaded into PostgreSQL: delays each fdatasync by SYNC_US microseconds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

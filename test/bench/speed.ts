@@ -1,6 +1,6 @@
 /**
- * How fast each operation is: against bare `node:http` and the peers at three kinds of askers, and
- * against another checkout.
+ * Measures the speed of each operation, against bare `node:http` and the peers with three kinds of
+ * clients, and against another checkout.
  */
 import { folder } from '../support/process.js';
 import {
@@ -15,43 +15,44 @@ import {
   type Contestant,
 } from './contestants.js';
 import { interleaved, type Bench, type Part } from './figures.js';
-import { askers, type Askers } from './load.js';
+import { clients, type Clients } from './load.js';
 import { adding, addingToFile, reading, type Operation } from './operations.js';
 import { decimal, whole, type Table } from './report.js';
-import { fill, proveSameAnswers, startContestants } from './servers.js';
+import { fill, checkSameResponses, startContestants } from './servers.js';
 
 const { one, list20, list100, byStatus, noKey, notFound } = reading;
 const all = Object.values(reading);
 const main = [one, list20, list100, byStatus, noKey, notFound];
 
-/** The petstores over a storage, behind what they are measured against. */
+/** Returns the contestants for a storage: the reference first, then the petstores. */
 type Ours = (storage: () => string) => readonly Contestant[];
 const ours: Ours = (storage) => [bare, petstore(storage())];
 
-/** Every operation and every peer at 64 connections, then what matters most at other askers. */
+/** All operations and peers with 64 connections, then the main ones with other clients. */
 export const speedPart: Part = [
-  (bench) => race(bench, 'speed', askers.sleeping, all, ours, [limit, ...peers]),
-  (bench) => race(bench, 'one-connection', askers.alone, main, ours, [limit, fastify, bun]),
-  (bench) => race(bench, 'never-sleeping', askers.neverSleeping, main, ours, [limit, fastify, bun]),
+  (bench) => race(bench, 'speed', clients.sleeping, all, ours, [limit, ...peers]),
+  (bench) => race(bench, 'one-connection', clients.alone, main, ours, [limit, fastify, bun]),
+  (bench) =>
+    race(bench, 'never-sleeping', clients.neverSleeping, main, ours, [limit, fastify, bun]),
 ];
 
-/** This checkout against the one that BEFORE names: what a change costs. */
+/** This checkout against the checkout BEFORE, for the cost of a change. */
 export const beforePart: Part = [
   (bench) =>
-    race(bench, 'before', askers.sleeping, all, (storage) => [
+    race(bench, 'before', clients.sleeping, all, (storage) => [
       petstoreBefore(storage()),
       petstore(storage()),
     ]),
 ];
 
 /**
- * All start afresh and prove that they answer alike; the first runs once more as the last. Adding
- * comes last, so that all lists are of the same animals.
+ * Starts the contestants, compares their responses, and measures each operation. The reference also
+ * runs as the last contestant. Adding comes last, so that all lists have the same pets.
  */
 async function race(
   bench: Bench,
   key: string,
-  kind: Askers,
+  kind: Clients,
   operations: readonly Operation[],
   contestants: Ours,
   others: readonly Contestant[] = [],
@@ -64,7 +65,7 @@ async function race(
   const fileServers = await startContestants(stretch, [...inFiles, again(contestants(file))]);
   const servers = [...memoryServers, ...fileServers];
   await fill(...servers);
-  await proveSameAnswers(servers, [...operations, adding]);
+  await checkSameResponses(servers, [...operations, adding]);
 
   const [reference = '', ...names] = memoryServers.map(({ name }) => name);
   const ratios: (readonly string[])[] = [];
@@ -72,8 +73,8 @@ async function race(
   for (const operation of [...(bench.isShort ? [one] : operations), adding, addingToFile]) {
     bench.say(`${operation.name}, ${kind.name}`);
     const entered = operation === addingToFile ? fileServers : memoryServers;
-    const turns = entered.map((server) => ({ server, operation }));
-    const figures = await interleaved(turns, kind, bench);
+    const targets = entered.map((server) => ({ server, operation }));
+    const figures = await interleaved(targets, kind, bench);
     const ratioOf = (server: string) => figures.find(({ name }) => name === server)?.ratio;
     ratios.push([operation.name, ...names.map((name) => decimal(ratioOf(name)))]);
     for (const { name, requestsPerSecond, cpuUs, p50Ms, p99Ms, ratio, ratioRange } of figures)

@@ -1,4 +1,4 @@
-/** How long a start takes: to the first answer, and with a large catalogue. */
+/** Measures a start: until the first response, and with a large catalogue. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { folder } from '../support/process.js';
 import { memoryOf } from '../support/kernel.js';
@@ -7,23 +7,23 @@ import { again, bare, peer, peers, petstore, type Contestant } from './contestan
 import { median, type Bench, type Part } from './figures.js';
 import { get, operation, reading } from './operations.js';
 import { decimal, megabytes, none, whole, type Table } from './report.js';
-import { answersOf, Measured, startContestant } from './servers.js';
+import { responsesOf, Measured, startContestant } from './servers.js';
 
-export const startPart: Part = [firstAnswers, largeCatalogues];
+export const startPart: Part = [firstResponses, largeCatalogues];
 
-/** From a process's start to its first 200, of all in turn, again and again. */
-async function firstAnswers({ stretch, isShort, say }: Bench): Promise<Table> {
+/** Measures the time from the start of a process to its first 200, in interleaved rounds. */
+async function firstResponses({ stretch, isShort, say }: Bench): Promise<Table> {
   const starts = isShort ? 1 : 20;
   const file = petstore(`file:${folder(stretch)}/pets.jsonl`, 'petstore, file');
   const some = [bare, petstore('memory:', 'petstore, memory'), file, ...peers];
   const times = [...some, again(some)].map((contestant) => ({ contestant, ms: Array<number>() }));
   for (let round = 0; round < starts; round++) {
-    say(`first answers, ${round + 1} of ${starts}`);
+    say(`first responses, ${round + 1} of ${starts}`);
     for (const { contestant, ms } of times) {
       const own = stretch.within();
       const startedAt = performance.now();
       const server = await startContestant(own, contestant);
-      await answersOf(server, reading.list20);
+      await responsesOf(server, reading.list20);
       ms.push(performance.now() - startedAt);
       await own.end();
     }
@@ -43,17 +43,19 @@ async function firstAnswers({ stretch, isShort, say }: Bench): Promise<Table> {
   };
 }
 
-/** How long a started server may rest, so that it gives back what only the start needed. */
+/** The pause after a start, in which the server frees the memory that only the start needed. */
 const restMs = 3_000;
 
-/** What is measured of a start, with its memory in bytes. */
+/** The figures of a start; memory is in bytes. */
 interface Start {
   readonly seconds: number;
   readonly resident?: number;
   readonly peak?: number;
 }
 
-/** In turn with a program that only parses the file's lines; the largest once. */
+/**
+ * Measures starts, interleaved with a program that only parses the lines; the largest file once.
+ */
 async function largeCatalogues({ stretch, isShort, rounds, say }: Bench): Promise<Table> {
   const [count, largeCount] = isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
   const path = `${folder(stretch)}/pets.jsonl`;
@@ -66,7 +68,7 @@ async function largeCatalogues({ stretch, isShort, rounds, say }: Bench): Promis
     await wait(restMs);
     const memory = { resident: memoryOf(pid), peak: memoryOf(pid, 'VmHWM') };
     const ends = [firstWrittenId, firstWrittenId + count - 1].map((id) => get(`/v1/pets/${id}`));
-    await answersOf(server, operation('the first and the last animal', 200, ...ends));
+    await responsesOf(server, operation('the first and the last pet', 200, ...ends));
     await own.end();
     return { seconds: server.readyMs / 1000, ...memory };
   };

@@ -1,4 +1,4 @@
-/** What it costs to keep animals: in a file and in PostgreSQL, against what others would do. */
+/** Measures the file storage and PostgreSQL, against other ways to store pets. */
 import { chmodSync, closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -9,17 +9,17 @@ import { folderOnDisk } from '../support/in-memory.js';
 import { folder } from '../support/process.js';
 import { peer, petstore, sqlite, type Contestant } from './contestants.js';
 import { interleaved, median, type Bench, type Part } from './figures.js';
-import { askers, preload } from './load.js';
+import { clients, preload } from './load.js';
 import { adding, get, operation, type Operation } from './operations.js';
 import { decimal, whole, type Table } from './report.js';
-import { proveSameAnswers, startContestants, type Server } from './servers.js';
+import { checkSameResponses, startContestants, type Server } from './servers.js';
 
 export const storagePart: Part = [addingToDisk, addingToPostgres, pagesOfPostgres];
 
-/** What follows the cells that say what was tried. */
+/** The heads of the columns with figures. */
 const figuresHead = ['server', 'a second', 'the first by it', 'CPU µs', 'p50 ms', 'p99 ms'];
 
-/** A row for each server, which the same cells begin. */
+/** Measures servers, and returns a row for each, which begins with `cells`. */
 async function compared(
   bench: Bench,
   servers: readonly Server[],
@@ -28,9 +28,9 @@ async function compared(
   ...cells: readonly string[]
 ): Promise<readonly (readonly string[])[]> {
   bench.say(`${operation.name}, ${cells.join(', ')}`);
-  const turns = servers.map((server) => ({ server, operation }));
+  const targets = servers.map((server) => ({ server, operation }));
   const kind = { name: `${connections} connections`, connections };
-  const figures = await interleaved(turns, kind, bench);
+  const figures = await interleaved(targets, kind, bench);
   return figures.map(({ name, requestsPerSecond, paceRatio, cpuUs, p50Ms, p99Ms }) => [
     ...cells,
     name,
@@ -42,7 +42,7 @@ async function compared(
   ]);
 }
 
-/** Rows of adding at some numbers of connections. */
+/** Measures adding with different numbers of connections, and returns the rows. */
 async function added(
   bench: Bench,
   contestants: readonly Contestant[],
@@ -74,7 +74,7 @@ async function addingToDisk(bench: Bench): Promise<Table> {
   };
 }
 
-/** The URL of a PostgreSQL that syncs every commit, in a folder of its own or in memory. */
+/** Starts a PostgreSQL that syncs every commit, by default in memory, and returns its URL. */
 async function postgres(
   t: Ending,
   folder?: string,
@@ -89,7 +89,7 @@ async function postgres(
 
 async function addingToPostgres(bench: Bench): Promise<Table> {
   const libraries = folder(bench.stretch);
-  // PostgreSQL runs as another user where we are root.
+  // PostgreSQL runs as another user if this process is root.
   chmodSync(libraries, 0o755);
   const slowSync = preload(libraries, 'slow-sync');
   const rows: (readonly string[])[] = [];
@@ -116,7 +116,7 @@ async function addingToPostgres(bench: Bench): Promise<Table> {
   };
 }
 
-/** How long the disk takes over a page. */
+/** Returns the median milliseconds of a write and sync of 8 KiB. */
 function syncMs(folder: string): number {
   const path = join(folder, 'probe');
   const file = openSync(path, 'w');
@@ -147,8 +147,8 @@ async function pagesOfPostgres(bench: Bench): Promise<Table> {
       operation('random pages', 200, ...spots.map(pageAfter)),
       operation('one page', 200, pageAfter(0)),
     ]) {
-      await proveSameAnswers(servers, [each]);
-      const { connections } = askers.sleeping;
+      await checkSameResponses(servers, [each]);
+      const { connections } = clients.sleeping;
       rows.push(...(await compared(bench, servers, each, connections, each.name, whole(count))));
     }
   }
@@ -162,7 +162,7 @@ async function pagesOfPostgres(bench: Bench): Promise<Table> {
   };
 }
 
-/** Brings both tables up to so many animals. */
+/** Adds rows to both tables, up to `count` pets. */
 async function addRows(client: pg.Client, count: number): Promise<void> {
   await client.query(
     'CREATE TABLE IF NOT EXISTS hand_written (id int8 PRIMARY KEY, name text NOT NULL, category_id int8 NOT NULL, status text)',

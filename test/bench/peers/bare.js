@@ -1,4 +1,4 @@
-// What everything is measured against: node:http with one fixed answer of 80 bytes; no routing, no key, no parsing.
+// The reference: node:http with one fixed response of 80 bytes; no routing, no key, no parsing.
 import { createServer } from 'node:http';
 
 const body = '{"id":1,"name":"Rex, whose body is eighty.","categoryId":5,"status":"available"}';

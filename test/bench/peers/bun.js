@@ -1,4 +1,4 @@
-// Bun.serve with its routes; run by Bun, not by Node. Its JSON is exact beyond 2^53 where it is asked for that.
+// Bun.serve with its routes; runs on Bun, not on Node. Integers of its JSON are exact beyond 2^53.
 import {
   add,
   animalOf,

@@ -1,21 +1,21 @@
-/** What every peer shares, so that they differ in their frameworks alone: the animals, their rules, the key. Knows no framework. */
+/** The code that all peers share, so that they differ only in their frameworks: pets, checks and the key. */
 
 const statuses = ['available', 'pending', 'sold'];
 const credential = `Bearer ${process.env.PETSTORE_API_KEYS}`;
 
 const animals = [];
 
-/** Whether a request with this Authorization header may go on. One comparison: the least that a peer can get by with. */
+/** True if the Authorization header has the valid key. One comparison, the minimum of a peer. */
 export function isAllowed(authorization) {
   return authorization === credential;
 }
 
-/** The animal of an id as it stands in the path, or undefined. */
+/** Returns the pet of an id in the path, or undefined. */
 export function animalOf(id) {
   return animals[Number(id) - 1];
 }
 
-/** The first `limit` animals, of one status where it is given. */
+/** Returns the first `limit` pets, of one status if it is given. */
 export function animalsOf(limit, status) {
   if (status === undefined) return animals.slice(0, limit);
   const page = [];
@@ -25,21 +25,21 @@ export function animalsOf(limit, status) {
   return page;
 }
 
-/** Adds an animal and answers it. */
+/** Adds a pet and returns it. */
 export function add({ name, categoryId, status }) {
   const animal = { id: animals.length + 1, name, categoryId, status };
   animals.push(animal);
   return animal;
 }
 
-/** Whether a value of JSON is an int64; a number that may have been rounded is none. */
+/** True if a JSON value is an int64. A number that may have been rounded is not. */
 export function isInt64(value) {
   return typeof value === 'bigint'
     ? BigInt.asIntN(64, value) === value
     : Number.isSafeInteger(value);
 }
 
-/** Whether a body is an animal before it has an id. */
+/** True if a body is a valid draft. */
 export function isDraft(body) {
   return (
     typeof body?.name === 'string' &&
@@ -48,21 +48,21 @@ export function isDraft(body) {
   );
 }
 
-/** The limit and status of a query's texts, or undefined where they are against the rules. */
+/** Returns the limit and status of a query, or undefined if they are not valid. */
 export function pageOf({ limit = '20', status }) {
   const isFine =
     /^[1-9][0-9]?$|^100$/.test(limit) && (status === undefined || statuses.includes(status));
   return isFine ? { limit: Number(limit), status } : undefined;
 }
 
-/** The Error bodies that are sent. */
+/** The Error bodies. */
 export const problems = {
   400: { code: 'invalid', message: 'The request is against the rules.', status: 400 },
   401: { code: 'unauthorized', message: 'The API key is missing or invalid.', status: 401 },
   404: { code: 'not_found', message: 'There is no such animal.', status: 404 },
 };
 
-/** The JSON Schemas of the specification, for frameworks that take them; `isInt64` is a keyword of ours. */
+/** The JSON Schemas of the specification, for frameworks that use them; `isInt64` is a keyword of the peers. */
 export const schemas = {
   draft: {
     type: 'object',
@@ -99,10 +99,10 @@ export const schemas = {
   },
 };
 
-/** Where a peer listens. */
+/** The address on which a peer listens. */
 export const host = '127.0.0.1';
 
-/** Says that the peer listens, in the line that the petstore itself logs. */
+/** Logs that the peer listens, in the form of the petstore. */
 export function say(port) {
   console.log(JSON.stringify({ msg: 'listening', url: `http://${host}:${port}` }));
 }

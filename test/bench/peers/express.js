@@ -1,4 +1,4 @@
-// express 5: express.text(), since express.json() would round what is beyond 2^53, and a router.
+// express 5 with a router. It uses express.text(), because express.json() would round integers beyond 2^53.
 import express from 'express';
 import {
   add,

@@ -1,5 +1,5 @@
-// fastify 5: JSON Schemas check what comes in and write what goes out. Only a query is coerced, so that a
-// name is no number; and bodies are parsed exactly, since its own parser would round what is beyond 2^53.
+// fastify 5: JSON Schemas check requests and write responses. Only queries are coerced, so that a number is not
+// accepted as a name. Bodies are parsed exactly, because its own parser would round integers beyond 2^53.
 import { Ajv } from 'ajv';
 import fastify from 'fastify';
 import {

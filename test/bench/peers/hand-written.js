@@ -1,5 +1,5 @@
-// What one would write by hand on node:http and pg: it checks a key and answers pages by id, from a statement that is
-// prepared; nothing else. Its argument is the database's URL.
+// A server written by hand on node:http and pg: it checks a key and serves pages by id, from a prepared statement, and
+// nothing else. Its argument is the URL of the database.
 import { createServer } from 'node:http';
 import pg from 'pg';
 import { host, isAllowed, say } from './catalogue.js';

@@ -1,4 +1,4 @@
-// hono on its adapter for Node, with its own validator of queries; that of JSON would round what is beyond 2^53.
+// hono on its adapter for Node, with its validator of queries. Its validator of JSON would round integers beyond 2^53.
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { validator } from 'hono/validator';

@@ -1,4 +1,4 @@
-// json-server 0.17 over an object in memory, with its own defaults; the key, the rules and the default limit stand before it.
+// json-server 0.17 on an object in memory, with its defaults, after checks of the key, the body and the limit.
 import jsonServer from 'json-server';
 import { host, isAllowed, isDraft, pageOf, problems, say } from './catalogue.js';
 
@@ -22,7 +22,7 @@ const listener = server.listen(0, host, () => say(listener.address().port));
 function isFine(request) {
   if (request.method === 'POST') return isDraft(request.body);
   const { limit, ...rest } = request.query;
-  // Its own name for it.
+  // json-server calls the limit `_limit`.
   request.query = { ...rest, ...(request.path === '/v1/pets' && { _limit: limit ?? '20' }) };
   return pageOf({ limit, status: rest.status }) !== undefined;
 }

@@ -1,11 +1,10 @@
-// The most that `node:http` can do here: the petstore's own classes of requests and responses, its replies of a turn
-// together, each one text of as many bytes as the petstore's, and nothing else: no head is read, no path, no key, no
-// animal, no body.
+// The limit of `node:http`: the petstore's classes of requests and responses. It writes all responses of a tick
+// together, each of as many bytes as the petstore's. It checks no head, path, key or body.
 import { createServer } from 'node:http';
 import { Exchange } from '../../../dist/http/exchange.js';
 import { SilentResponse } from '../../../dist/http/node.js';
 
-/** How many bytes the petstore answers to each target, to all others as to an animal; a test holds them together. */
+/** The bytes of the petstore's response to some targets; the others get that of a pet. A test compares the sizes. */
 const bytes = new Map([
   ['/v1/pets', 1_493],
   ['/v1/pets?limit=100', 6_495],
@@ -36,7 +35,7 @@ function flush() {
 const options = {
   IncomingMessage: Exchange,
   ServerResponse: SilentResponse,
-  // The class keeps no headers, among which Node would look for it.
+  // `Exchange` has empty headers, in which Node would look for Host.
   requireHostHeader: false,
   keepAliveTimeout: 0,
 };

@@ -1,5 +1,5 @@
-// A stub that is made of the document alone: openapi-backend checks requests by it and answers what it
-// makes up; nothing is kept. Its argument is the document's address.
+// A stub made only from the OpenAPI document: openapi-backend checks requests and responds with examples. It stores
+// nothing. Its argument is the URL of the document.
 import express from 'express';
 import { OpenAPIBackend } from 'openapi-backend';
 import { host, isAllowed, problems, say } from './catalogue.js';

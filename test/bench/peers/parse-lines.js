@@ -1,4 +1,4 @@
-// What a start is measured against: reads the file of its argument in pieces, and does no more than JSON.parse of each line.
+// The reference of a start: reads the file of its argument in blocks, and calls JSON.parse for each line.
 import { closeSync, openSync, readSync } from 'node:fs';
 
 const descriptor = openSync(process.argv[2], 'r');

@@ -1,5 +1,5 @@
-// The petstore itself over one INSERT a request, so that the database alone makes the difference. Its arguments: the
-// database's URL, and how many connections its pool has.
+// The petstore with one INSERT a request, so that only the storage differs. Its arguments: the URL of the database, and
+// the number of connections of its pool.
 import pg from 'pg';
 import { createPetstore } from '../../../dist/index.js';
 import { host, say } from './catalogue.js';

@@ -1,5 +1,5 @@
-// The petstore itself over better-sqlite3 (WAL, synchronous=FULL), so that only the storage differs. Its arguments: the
-// database's path, and `batched` for one transaction around all that wait, as our own file does it, else one for each.
+// The petstore on better-sqlite3 (WAL, synchronous=FULL), so that only the storage differs. Its arguments: the path of
+// the database, and `batched` for one transaction for all waiting inserts, as the file storage does it.
 import Database from 'better-sqlite3';
 import { checkDraft, createPetstore, toByteString } from '../../../dist/index.js';
 import { host, say } from './catalogue.js';
@@ -35,7 +35,7 @@ function insertWithOthers(draft) {
   });
 }
 
-// Only adding is measured.
+// Only inserts are measured.
 const texts = {
   insert: async (draft) => {
     checkDraft(draft);
