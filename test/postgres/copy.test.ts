@@ -11,7 +11,7 @@ import {
   postgresTarget,
   seedPostgres,
 } from '../../dist/postgres/index.js';
-import { animalsIn, digestOf, hardAnimals, someAnimals, writeAnimals } from '../standalone/copy.js';
+import { petLinesIn, digestOf, edgeCasePets, somePets, writePets } from '../standalone/copy.js';
 import { WorkingFolder } from '../support/working-folder.js';
 import { apiKey, messagesOf } from '../support/process.js';
 import { newDatabase, newSchema, query, withOptions, withoutDatabase } from './database.js';
@@ -62,10 +62,10 @@ const pet = (id: number): StoredText => ({
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('copies 40,000 pets to a database and back, byte for byte, across kill -9', async (t) => {
-    const animals = someAnimals(40_000);
+    const animals = somePets(40_000);
     const here = new WorkingFolder(t);
     const url = await newDatabase();
-    writeAnimals(here.at('a'), animals);
+    writePets(here.at('a'), animals);
     const sum = `SHA-256 of both ${digestOf(animals)}\n`;
     const there = `copy --from file:a --to ${url}`;
     await killed(here, there, async () => (await countIn(url)) > 0);
@@ -88,7 +88,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await killed(here, back, () => here.size('b') > 0);
     assert.ok(here.size('b') < here.size('a'));
     await here.prints(back, new RegExp(`${sum}$`));
-    assert.deepEqual(animalsIn(here.at('b')), animals);
+    assert.deepEqual(petLinesIn(here.at('b')), animals);
 
     const storage = await open(t, url);
     await expectAdded(storage, 40_001n);
@@ -101,22 +101,22 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('copies edge-case pets byte for byte, to another database and back', async (t) => {
     const here = new WorkingFolder(t);
     const [one, other] = await Promise.all([newDatabase(), newDatabase()]);
-    writeAnimals(here.at('a'), hardAnimals);
-    const copied = new RegExp(`SHA-256 of both ${digestOf(hardAnimals)}\n$`);
+    writePets(here.at('a'), edgeCasePets);
+    const copied = new RegExp(`SHA-256 of both ${digestOf(edgeCasePets)}\n$`);
     for (const [from, to] of [
       ['file:a', one],
       [one, other],
       [other, 'file:b'],
     ])
       await here.prints(`copy --from ${from} --to ${to}`, copied);
-    assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
+    assert.deepEqual(petLinesIn(here.at('b')), edgeCasePets);
     const server = await here.start(`--storage ${other}`);
     assert.equal((await server.get('/readyz')).status, 503, 'before anything was added');
     assert.equal(
       await (await server.get('/v1/pets/9223372036854775807')).text(),
-      hardAnimals.at(-1),
+      edgeCasePets.at(-1),
     );
-    assert.equal(await (await server.get('/v1/pets?status=sold')).text(), `[${hardAnimals[1]}]`);
+    assert.equal(await (await server.get('/v1/pets?status=sold')).text(), `[${edgeCasePets[1]}]`);
     assert.equal((await server.add('Rex')).status, 503, 'no ids are left');
   });
 
@@ -151,7 +151,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const readOnly = withOptions(url, '-cdefault_transaction_read_only=on');
     await here.prints(`copy --from ${readOnly} --to file:b`, /^2 pets .*\n6 orders /);
     assert.deepEqual(
-      animalsIn(here.at('b.orders')).map((line) => JSON.parse(line)),
+      petLinesIn(here.at('b.orders')).map((line) => JSON.parse(line)),
       JSON.parse(listed),
     );
     await assert.rejects(postgresTarget(url, "x'; DROP"), { name: 'TypeError' });
@@ -161,7 +161,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     const here = new WorkingFolder(t);
     const { url, storage } = await openNew(t);
     await storage.insert(rex);
-    writeAnimals(here.at('a'), hardAnimals);
+    writePets(here.at('a'), edgeCasePets);
     const bare = await newSchema();
     const noTables = 'postgres\\S+ has no tables .*`node dist/server\\.js migrate ';
     for (const [from, to, code, message] of [

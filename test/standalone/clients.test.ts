@@ -1,5 +1,5 @@
-// Runs the examples of README and docs/clients.md that need a server, each against the one that its
-// document starts, on a port of its own; those whose language is not installed are left out.
+// Tests the examples of README.md and docs/clients.md against a server on a free port. An example
+// whose language is not installed is skipped.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -12,12 +12,12 @@ import { WorkingFolder } from '../support/working-folder.js';
 
 const key = 'secret';
 const rex = '{"id":1,"name":"Rex","categoryId":5}';
-/** Languages keep what they build in the home folder, and that of the caller may be read-only. */
+/** A writable home folder, because compilers keep their caches there. */
 const env = { HOME: folder({ after }), GOTOOLCHAIN: 'local' };
 const isThere = (program: string, ...args: readonly string[]): boolean =>
   spawnSync(program, args, { env: childEnvironment(env) }).status === 0;
 
-/** The code of a document that begins so, or with a comment that does. */
+/** Returns the code block of a document that begins with a text, or with a comment of that text. */
 function example(text: string, first: string): string {
   const blocks = Array.from(text.matchAll(/^```\w+\n(.*?)^```$/gms), ([, code = '']) => code);
   const found = blocks.find((code) => code.replace(/^(#|\/\/) /, '').startsWith(first));
@@ -27,8 +27,12 @@ function example(text: string, first: string): string {
 /** Joins each line that ends with a backslash to its next line, as a shell does. */
 const joinLines = (text: string): string => text.replace(/\\\n */g, '');
 
-/** A server as the document starts it, and its folder with examples that are written for it. */
-async function sceneOf(t: TestContext, text: string, examples: Readonly<Record<string, string>>) {
+/** Starts a server as the document does, and writes examples that call it to its folder. */
+async function startWithExamples(
+  t: TestContext,
+  text: string,
+  examples: Readonly<Record<string, string>>,
+) {
   const here = new WorkingFolder(t);
   const [, command = ''] =
     /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(joinLines(text)) ?? [];
@@ -39,13 +43,13 @@ async function sceneOf(t: TestContext, text: string, examples: Readonly<Record<s
   return { server, cwd: here.path };
 }
 
-/** Runs a program to its end, which must be 0; answers what it wrote to standard output. */
+/** Runs a program, which must exit with 0, and returns its standard output. */
 async function run(
   t: TestContext,
   cwd: string,
   [program = '', ...args]: readonly string[],
 ): Promise<string> {
-  // `go run` starts what it has built.
+  // A group, because `go run` starts the program that it builds.
   const running = new StartedProcess(program, args, { cwd, env, isGroup: true });
   atEnd(t, () => running.end('SIGKILL'));
   const { code, stdout } = await running.ended;
@@ -56,14 +60,16 @@ async function run(
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const clients = readFileSync(join(root, 'docs/clients.md'), 'utf8');
 
-/** Why a test is left out, or false. */
+/** Returns the reason to skip a test, or false. */
 const unless = (isInstalled: boolean, name: string): string | false =>
   isInstalled ? false : `${name} is not installed`;
 const withoutCurl = unless(isThere('curl', '--version'), 'curl');
 
-test('the curl lines of the README print what they say', { skip: withoutCurl }, async (t) => {
+test('the curl commands of README.md print what their comments say', {
+  skip: withoutCurl,
+}, async (t) => {
   const code = example(readme, 'api=');
-  const { server, cwd } = await sceneOf(t, readme, { 'example.sh': code });
+  const { server, cwd } = await startWithExamples(t, readme, { 'example.sh': code });
   const printed = (await run(t, cwd, ['sh', 'example.sh'])).split('\n').map((line) => line.trim());
   const said = Array.from(code.matchAll(/\S # (.*)$/gm), ([, line = '']) => line);
   assert.ok(said.length >= 3, code);
@@ -76,7 +82,7 @@ const tsc = join(root, 'node_modules/typescript/bin/tsc');
 const ways: readonly {
   readonly file: string;
   readonly skip: string | false;
-  /** One after the other; the last one adds. */
+  /** The commands to run in order. The last command adds a pet. */
   readonly commands: (url: string) => readonly (readonly string[])[];
 }[] = [
   { file: 'add.sh', skip: false, commands: () => [['sh', 'add.sh']] },
@@ -101,11 +107,13 @@ const ways: readonly {
   },
 ];
 
-// The fault is asked for by curl in every language.
-describe('docs/clients.md, through a connection that drops after', { skip: withoutCurl }, () => {
+// drop.sh, which sets the fault in each test, needs curl.
+describe('docs/clients.md, if the connection drops after the pet is added', {
+  skip: withoutCurl,
+}, () => {
   for (const { file, skip, commands } of ways)
-    test(`${file} adds an animal exactly once`, { skip }, async (t) => {
-      const { server, cwd } = await sceneOf(t, clients, {
+    test(`${file} adds a pet exactly once`, { skip }, async (t) => {
+      const { server, cwd } = await startWithExamples(t, clients, {
         'drop.sh': example(clients, 'drop.sh'),
         [file]: example(clients, file),
         'package.json': '{ "type": "module" }',
@@ -133,7 +141,9 @@ describe('docs/clients.md, through a connection that drops after', { skip: witho
 const withoutSource =
   Number.parseInt(process.versions.node, 10) >= 21 ? false : 'Node is older than 21';
 
-test('the short parse of docs/clients.md keeps every digit', { skip: withoutSource }, async (t) => {
+test('the short parse function of docs/clients.md keeps each digit', {
+  skip: withoutSource,
+}, async (t) => {
   const cwd = folder(t);
   const parse = example(clients, 'const parse');
   const say = `console.log(parse('[{"id":9223372036854775807,"name":"5"}]')[0]);`;

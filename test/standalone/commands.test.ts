@@ -1,4 +1,4 @@
-// import and check: what goes in, what is refused, what a file is said to hold.
+// Tests the commands import and check.
 import assert from 'node:assert/strict';
 import {
   closeSync,
@@ -17,7 +17,7 @@ import { describe, test } from 'node:test';
 
 import { assertRefused, root, type Ended } from '../support/process.js';
 import { commitOf } from '../storage/commit-line.js';
-import { animalsIn, someAnimals } from './copy.js';
+import { petLinesIn, somePets } from './copy.js';
 import { until } from '../support/waiting.js';
 import {
   assertPrinted,
@@ -27,39 +27,36 @@ import {
   WorkingFolder,
 } from '../support/working-folder.js';
 
-const animals = join(root, 'data/animals.jsonl');
-const pets = 'data/pets.jsonl';
+const sampleFile = join(root, 'data/animals.jsonl');
+const petsFile = 'data/pets.jsonl';
 
-/** What these animals are imported from: their lines without ids. */
+/** Returns the file from which these pets are imported: their lines without ids. */
 const sourceOf = (some: readonly string[]): string =>
   some.map((line) => `${line.replace(/"id":\d+,/, '')}\n`).join('');
 
-const animal = (id: number): string => `{"id":${id},"name":"a","categoryId":1}\n`;
+const pet = (id: number): string => `{"id":${id},"name":"a","categoryId":1}\n`;
 const record = `{"idempotency":{"key":"${'a'.repeat(64)}","body":"${'b'.repeat(64)}","at":7}}\n`;
-/** Lines under their commit, or under one whose sum is that of other lines. */
+/** Returns lines with their commit record, whose checksum may be that of other lines. */
 const batch = (from: number, text: string, summed = text): string =>
   `${text}${commitOf(Buffer.from(summed), from)}`;
 
 describe('import FILE', { concurrency: 4 }, () => {
-  testInFolder(
-    'adds the animals of data/animals.jsonl in their order, exactly, and says how many',
-    async (here) => {
-      assertPrinted(
-        await here.begin(['import', animals]).ended,
-        '301 pets added to file:data/pets.jsonl\n',
-      );
-      const sources = readFileSync(animals, 'utf8').trimEnd().split('\n');
-      assert.deepEqual(
-        animalsIn(here.at(pets)),
-        sources.map((line, index) => line.replace('{', `{"id":${index + 1},`)),
-      );
-      const server = await here.start();
-      assert.equal((await server.said('listening'))['pets'], 301);
-    },
-  );
+  testInFolder('adds the pets of data/animals.jsonl in order and prints how many', async (here) => {
+    assertPrinted(
+      await here.begin(['import', sampleFile]).ended,
+      '301 pets added to file:data/pets.jsonl\n',
+    );
+    const sources = readFileSync(sampleFile, 'utf8').trimEnd().split('\n');
+    assert.deepEqual(
+      petLinesIn(here.at(petsFile)),
+      sources.map((line, index) => line.replace('{', `{"id":${index + 1},`)),
+    );
+    const server = await here.start();
+    assert.equal((await server.said('listening'))['pets'], 301);
+  });
 
   testInFolder(
-    '--storage and PETSTORE_STORAGE name where to, and animals already there stay',
+    'adds to the storage of --storage or PETSTORE_STORAGE and keeps the pets already there',
     {
       'in.jsonl':
         '\ufeff{"name":"a","categoryId":1}\r\n\r\n{"id":9,"name":"b","categoryId":9223372036854775807,"status":"sold"}',
@@ -78,7 +75,7 @@ describe('import FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    '- takes standard input, all checked before the first is stored',
+    'reads standard input for - and checks all lines before it adds the first',
     {
       'in.jsonl': '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n',
     },
@@ -88,24 +85,24 @@ describe('import FILE', { concurrency: 4 }, () => {
       assert.deepEqual(here.names(), ['in.jsonl']);
       const good = here.shell('cat in.jsonl in.jsonl | "$0" "$1" import -');
       assertPrinted(await good.ended, '4 pets added to file:data/pets.jsonl\n');
-      await here.prints(`check ${pets}`, /sound\n {2}pets {5}4 /);
+      await here.prints(`check ${petsFile}`, /sound\n {2}pets {5}4 /);
     },
   );
 
   testInFolder(
-    '--after leaves out lines, blank ones counted; what precedes it is not looked at',
+    'skips the first lines with --after, blank lines included, without checking them',
     {
       'in.jsonl': 'no JSON\n\n{"name":"c","categoryId":3}\n{"name":"d","categoryId":4}',
     },
     async (here) => {
       await here.prints('import in.jsonl --after 3', '1 pet added to file:data/pets.jsonl\n');
-      assert.match(here.read(pets), /^\{"import":.*\}\n\{"id":1,"name":"d",/);
+      assert.match(here.read(petsFile), /^\{"import":.*\}\n\{"id":1,"name":"d",/);
       await here.refuses('import in.jsonl --after -1', 2, /^--after must be a whole number/);
     },
   );
 
   testInFolder(
-    '--after a line that the file does not have is refused, nothing touched; its last line may be named',
+    'rejects --after past the last line of the file and changes no file',
     async (here) => {
       const lines = '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2}';
       for (const end of ['', '\n']) {
@@ -129,21 +126,21 @@ describe('import FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'F11 interrupted it says how many it has added, and the same command adds the rest once',
+    'F11 prints how many pets were added when interrupted, and resumes when run again',
     async (here) => {
       const count = 100_000;
-      const many = someAnimals(count);
-      // Opening says that it cut the torn tail, and then the adding begins.
-      here.write(pets, '{"id":1,"na');
+      const many = somePets(count);
+      // The log says that the torn tail was cut before the first pet is added.
+      here.write(petsFile, '{"id":1,"na');
       here.write('in.jsonl', sourceOf(many));
       const importing = here.begin('import in.jsonl');
       await until(
         'some animals',
-        () => importing.stderr.includes('torn tail') && here.size(pets) > 1_000,
+        () => importing.stderr.includes('torn tail') && here.size(petsFile) > 1_000,
       );
       const { code, stdout, stderr } = await importing.end('SIGINT');
       assert.deepEqual([code, stdout], [130, '']);
-      const told =
+      const message =
         /^interrupted: at least (\d+) of 100000 pets were added; run the same command again to resume$/m.exec(
           stderr,
         );
@@ -153,30 +150,32 @@ describe('import FILE', { concurrency: 4 }, () => {
           again.stdout,
         ) ?? [];
       assert.ok(
-        Number(before) >= Number(told?.[1]) && Number(before) < count,
+        Number(before) >= Number(message?.[1]) && Number(before) < count,
         `${stderr}${again.stdout}`,
       );
       assert.equal(Number(rest) + Number(before), count);
-      assert.deepEqual(animalsIn(here.at(pets)), many);
+      assert.deepEqual(petLinesIn(here.at(petsFile)), many);
     },
   );
 
-  test('make seed twice adds nothing twice', { skip: !existsSync('/usr/bin/make') }, async (t) => {
+  test('make seed adds the sample pets only once', {
+    skip: !existsSync('/usr/bin/make'),
+  }, async (t) => {
     const here = new WorkingFolder(t);
     mkdirSync(here.at('data'));
-    copyFileSync(animals, here.at('data/animals.jsonl'));
+    copyFileSync(sampleFile, here.at('data/animals.jsonl'));
     for (const name of ['dist', 'src']) symlinkSync(join(root, name), here.at(name));
-    // What is installed and built is not looked at.
+    // -o: make treats the installed packages and the build as up to date.
     const line = `make -f "${root}/Makefile" -o node_modules/.package-lock.json -o dist/server.js seed`;
     const seed = (): Promise<Ended> => here.shell(line).ended;
     assert.match((await seed()).stdout, /^301 pets added to file:data\/pets\.jsonl$/m);
-    const bytes = here.bytes(pets);
+    const bytes = here.bytes(petsFile);
     assertPrinted(await seed(), /^data\/pets\.jsonl has the pets of data\/animals\.jsonl$/m);
-    assert.deepEqual(here.bytes(pets), bytes);
+    assert.deepEqual(here.bytes(petsFile), bytes);
   });
 
   testInFolder(
-    'members that no animal has are named once, on standard error',
+    'prints unknown members once, on standard error',
     {
       'in.jsonl':
         '{"id":7,"name":"a","categoryId":1,"tags":[]}\n{"name":"b","categoryId":1,"tags":{"id":1}}\n',
@@ -194,40 +193,40 @@ describe('import FILE', { concurrency: 4 }, () => {
     },
   );
 
-  // Lines by their bytes as characters, each behind two that are right, one of them blank.
-  for (const [what, line, told] of [
-    ['no JSON', '{"name":', /in\.jsonl line 3: Not valid JSON.*byte 8/],
-    ['no object', '[]', /in\.jsonl line 3: the line must be a JSON object/],
+  // Invalid lines as byte strings. Each follows a valid line and a blank line.
+  for (const [what, line, message] of [
+    ['invalid JSON', '{"name":', /in\.jsonl line 3: Not valid JSON.*byte 8/],
+    ['an array', '[]', /in\.jsonl line 3: the line must be a JSON object/],
     [
-      'a bad field',
+      'an invalid field',
       '{"name":"x","categoryId":1,"status":"lost"}',
       /in\.jsonl line 3: status must be/,
     ],
     [
-      'no category',
+      'no categoryId',
       '{"name":"x"}',
       /in\.jsonl line 3: categoryId is missing; it must be an integer/,
     ],
     [
-      'nothing in it',
+      'an empty object',
       '{}',
       /line 3: name is missing; it must be a string; categoryId is missing; it must/,
     ],
     [
-      'bad UTF-8',
+      'invalid UTF-8',
       '{"name":"\xff","categoryId":1}',
       /in\.jsonl line 3: Not valid JSON: invalid UTF-8/,
     ],
   ] as const) {
     const good = '{"name":"ok","categoryId":1}\n\n';
     const source = Buffer.from(`${good}${line}\n${good}`, 'latin1');
-    testRefusal('import in.jsonl', told, { 'in.jsonl': source }, `a line with ${what}`);
+    testRefusal('import in.jsonl', message, { 'in.jsonl': source }, `a line of ${what}`);
   }
 
   const indented = '{\n  "name": "a",\n  "categoryId": 1\n}\n';
   const inOneLine = '[{"name":"a","categoryId":1},{"name":"b","categoryId":1}]';
   const one = '{"name":"a","categoryId":1}\n';
-  for (const [what, content, told] of [
+  for (const [what, content, message] of [
     ['indented JSON', indented, /in\.jsonl line 1: .*Write each pet on a line .*`jq -c \.`/],
     [
       'an array in one line',
@@ -235,27 +234,18 @@ describe('import FILE', { concurrency: 4 }, () => {
       /in\.jsonl line 1: the line must be a JSON object.*`jq -c '\.\[\]'`/,
     ],
     ['an indented array', `[\n  ${one}]\n`, /in\.jsonl line 1: .*`jq -c '\.\[\]'`/],
-    ['two pets on a line', one.trim() + one, /in\.jsonl line 1: .*`jq -c \.`/],
+    ['two pets in a line', one.trim() + one, /in\.jsonl line 1: .*`jq -c \.`/],
     ['UTF-16', Buffer.from(`\uFEFF${one}`, 'utf16le'), /in\.jsonl is UTF-16; .*`iconv -f UTF-16 /],
+    ['big-endian UTF-16', Buffer.from(`\uFEFF${one}`, 'utf16le').swap16(), /in\.jsonl is UTF-16; /],
+    ['UTF-16 without a byte order mark', Buffer.from(one, 'utf16le'), /in\.jsonl is UTF-16LE; /],
     [
-      'UTF-16, big end first',
-      Buffer.from(`\uFEFF${one}`, 'utf16le').swap16(),
-      /in\.jsonl is UTF-16; /,
-    ],
-    ['UTF-16 without its mark', Buffer.from(one, 'utf16le'), /in\.jsonl is UTF-16LE; /],
-    [
-      'UTF-16 without its mark, big end first',
+      'big-endian UTF-16 without a byte order mark',
       Buffer.from(one, 'utf16le').swap16(),
       /in\.jsonl is UTF-16BE; /,
     ],
   ] as const) {
-    testRefusal('import in.jsonl', told, { 'in.jsonl': content }, `names the fix for ${what}`);
-    testRefusal(
-      '--seed in.jsonl',
-      told,
-      { 'in.jsonl': content },
-      `a seed: names the fix for ${what}`,
-    );
+    testRefusal('import in.jsonl', message, { 'in.jsonl': content }, `a file of ${what}`);
+    testRefusal('--seed in.jsonl', message, { 'in.jsonl': content }, `a seed of ${what}`);
   }
 
   for (const [what, lines] of [
@@ -275,12 +265,12 @@ describe('import FILE', { concurrency: 4 }, () => {
       assert.equal(await seeded.text('/v1/pets'), both);
     });
 
-  testInFolder('adds a pet as long as the longest body, as a server exports it', async (here) => {
+  testInFolder('adds a pet of the longest body, as a server exports it', async (here) => {
     const name = 'x'.repeat(2 ** 24 - '{"name":"","categoryId":1e18}'.length);
     const line = `{"id":9223372036854775807,"name":"${name}","categoryId":1000000000000000000}\n`;
     here.write('in.jsonl', line.repeat(2));
     await here.done('import in.jsonl');
-    await here.prints(`check ${pets}`, /sound\n {2}pets {5}2 /);
+    await here.prints(`check ${petsFile}`, /sound\n {2}pets {5}2 /);
   });
 
   testRefusals({
@@ -288,44 +278,44 @@ describe('import FILE', { concurrency: 4 }, () => {
     import: /one FILE/,
     // two files named
     'import a b': /one FILE/,
-    // a file that is not there
-    'import nowhere.jsonl': /nowhere\.jsonl cannot be read/,
+    // a missing file
+    // a missing file.jsonl': /nowhere\.jsonl cannot be read/,
     // a folder
     'import .': /\. cannot be read .*; name a JSON Lines file/,
   });
   testRefusal(
-    ['import', animals, '--storage', 'memory:'],
+    ['import', sampleFile, '--storage', 'memory:'],
     /^--storage memory: would lose the imported pets/,
   );
 
-  for (const [what, bytes, told] of [
+  for (const [what, bytes, message] of [
     ['without line ends', 2 ** 27, /in\.jsonl line 1 is longer than 16 MiB\. .*`jq -c \.`/],
     ['of over 2 GiB', 2 ** 31, /greater than 2 GiB.*; split a file that is longer than 2 GiB$/m],
   ] as const)
-    testInFolder(`a file ${what} is refused in one line`, { 'in.jsonl': '' }, async (here) => {
+    testInFolder(`rejects a file ${what} with one line`, { 'in.jsonl': '' }, async (here) => {
       truncateSync(here.at('in.jsonl'), bytes);
-      await here.refuses('import in.jsonl', 2, told);
+      await here.refuses('import in.jsonl', 2, message);
     });
 
   testInFolder(
-    'of a file that changes between the checking and the adding, what was checked is added',
+    'adds what was checked, even if the file changes before the pets are added',
     async (here) => {
       const path = here.at('in.jsonl');
       const count = 100_000;
       const line = '{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx","categoryId":1}\n';
       here.write('in.jsonl', line.repeat(count));
-      // Opening says that it cut the torn tail, and then the adding begins.
+      // The log says that the torn tail was cut before the first pet is added.
       here.write('out.jsonl', '{"id":1,"na');
-      // An import is measured above, and measuring many animals costs a fifth.
+      // Other tests measure the coverage of an import; here it would cost a fifth of the time.
       const env = { NODE_V8_COVERAGE: '' };
       const importing = here.begin('import in.jsonl --storage file:out.jsonl', env);
       await until('the opening', () => importing.stderr.includes('torn tail'));
-      // Its last line but one is a bad one, and its last is gone.
+      // Makes the last line but one invalid, and cuts off the last one.
       const descriptor = openSync(path, 'r+');
       writeSync(descriptor, 'x', (count - 1) * line.length - 3);
       closeSync(descriptor);
       truncateSync(path, (count - 1) * line.length);
-      assert.ok(here.size('out.jsonl') < count * line.length, 'it is still adding');
+      assert.ok(here.size('out.jsonl') < count * line.length, 'the import still runs');
       const { code, stdout } = await importing.ended;
       assert.deepEqual([code, stdout], [0, `${count} pets added to file:out.jsonl\n`]);
       await here.prints('check out.jsonl', new RegExp(`sound\n  pets     ${count} `));
@@ -333,15 +323,15 @@ describe('import FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'says in one line that the limit of open files is too low to load the modules: exit 3',
+    'exits with 3 and one line if the limit of open files is too low to load the modules',
     {},
     async (here) => {
-      // The last is enough, however many modules there are.
+      // 256 is enough for any number of modules.
       const limits = [...Array.from({ length: 24 }, (_, index) => 18 + index), 256];
       const ends = await Promise.all(
         limits.map((limit) => here.shell(`ulimit -n ${limit}; exec "$0" "$1" --version`).ended),
       );
-      // Below some limit, Node itself crashes or cannot read the entry.
+      // Below some limit, Node itself crashes or cannot read dist/server.js.
       const ofModules = ends.filter(({ stderr }) => /dist\/(?!server\.js)/.test(stderr));
       assert.deepEqual(ofModules, []);
       const refused = ends.filter(({ code }) => code === 3);
@@ -357,13 +347,13 @@ describe('import FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'what does not fit on the disk: exit 3, and the count is honest',
+    'exits with 3 when the disk is full and prints the number of pets added',
     {
       'in.jsonl':
         '{"name":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx","categoryId":1}\n'.repeat(4_000),
     },
     async (here) => {
-      // Coverage is a file, too.
+      // The file limit would also apply to the file of the coverage.
       const env = { NODE_V8_COVERAGE: '' };
       const ended = await here.shell('ulimit -f 200; exec "$0" "$1" import in.jsonl', env).ended;
       assertRefused(
@@ -374,12 +364,12 @@ describe('import FILE', { concurrency: 4 }, () => {
       const added = Number(/^At least (\d+)/.exec(ended.stderr)?.[1]);
       assert.ok(added > 0 && added < 4_000);
       assert.equal(ended.stdout, '');
-      await here.prints(`check ${pets}`, new RegExp(`sound\\n  pets     ${added} `));
+      await here.prints(`check ${petsFile}`, new RegExp(`sound\\n  pets     ${added} `));
     },
   );
 
   testInFolder(
-    'F11 the same command a second time adds nothing; another file, or another --after, is another source',
+    'F11 adds a source only once; another file or another --after is another source',
     {
       'in.jsonl': '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n',
       'other.jsonl': '{"name":"c","categoryId":3}\n',
@@ -392,15 +382,15 @@ describe('import FILE', { concurrency: 4 }, () => {
         ['in.jsonl --after 1', '1 pet added to file:data/pets.jsonl'],
       ])
         await here.prints(`import ${source}`, `${said}\n`);
-      await here.prints(`check ${pets}`, /sound\n {2}pets {5}4 /);
+      await here.prints(`check ${petsFile}`, /sound\n {2}pets {5}4 /);
     },
   );
 
   testInFolder(
-    'F11 a file that has grown goes on behind the pets that were imported, whole or interrupted',
-    { 'in.jsonl': sourceOf(someAnimals(3_001)) },
+    'F11 adds only the new pets of a file that has grown since its import',
+    { 'in.jsonl': sourceOf(somePets(3_001)) },
     async (here) => {
-      const all = sourceOf(someAnimals(3_500));
+      const all = sourceOf(somePets(3_500));
       const lineEnds = [...all.matchAll(/\n/g)].map(({ index }) => index + 1);
       const first = (count: number) => all.slice(0, lineEnds[count - 1]);
       await here.done('import in.jsonl');
@@ -408,7 +398,7 @@ describe('import FILE', { concurrency: 4 }, () => {
         [first(3_003), 2, 3_001],
         [first(3_100).trimEnd(), 97, 3_003],
         [first(3_100), 0, 3_100],
-        // An editor has put a byte order mark, CR LF and blank lines into it.
+        // As saved by an editor that adds a byte order mark, CR LF and blank lines.
         [`\uFEFF${first(3_200).replaceAll('\n', '\r\n')}\r\n\r\n`, 100, 3_100],
         [all, 300, 3_200],
         [all, 0, 3_500],
@@ -420,9 +410,9 @@ describe('import FILE', { concurrency: 4 }, () => {
           `${added} pets added to file:data/pets.jsonl; ${before} of in.jsonl were already there\n`,
         );
       }
-      await here.prints(`check ${pets}`, /sound\n {2}pets {5}3500 /);
+      await here.prints(`check ${petsFile}`, /sound\n {2}pets {5}3500 /);
 
-      // It was cut off within its second batch, and grew before it went on.
+      // An import that was interrupted in its second batch, of a file that then grew.
       here.write('in.jsonl', first(3_001));
       await here.done('import in.jsonl --storage file:cut.jsonl');
       const ends = [...here.read('cut.jsonl').matchAll(/"commit".*\n/g)];
@@ -435,7 +425,7 @@ describe('import FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'F11 a seed that has grown is imported behind what it seeded',
+    'F11 imports only the new pets of a file that was the seed',
     { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
     async (here) => {
       await (await here.start('--seed in.jsonl')).end();
@@ -448,29 +438,29 @@ describe('import FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'F11 an import that is killed at any byte of its file goes on, and each animal is there once',
-    { 'in.jsonl': sourceOf(someAnimals(3_000)) },
+    'F11 resumes after a kill at any byte of the storage file and adds each pet once',
+    { 'in.jsonl': sourceOf(somePets(3_000)) },
     async (here) => {
       await here.command('import in.jsonl');
-      const whole = here.bytes(pets);
+      const whole = here.bytes(petsFile);
       const ends = [...whole.toString().matchAll(/\{"commit".*\n/g)].map(
         ({ index, 0: line }) => index + line.length,
       );
       const [first = 0, ...others] = ends;
-      assert.ok(others.length > 0, 'several batches');
+      assert.ok(others.length > 0, 'the import has several batches');
       for (const end of [1, 60, first, first + 30, first + 5_000, whole.length - 20]) {
-        here.write(pets, whole.subarray(0, end));
+        here.write(petsFile, whole.subarray(0, end));
         await here.done('import in.jsonl');
-        assert.deepEqual(here.bytes(pets), whole, `cut at ${end}`);
+        assert.deepEqual(here.bytes(petsFile), whole, `cut at ${end}`);
       }
     },
   );
 
-  test('a progress bar is drawn on a terminal, and nowhere else', {
+  test('draws a progress bar only on a terminal', {
     skip: !existsSync('/usr/bin/script'),
   }, async (t) => {
     const here = new WorkingFolder(t);
-    const drawn = (await here.onTerminal(`import "${animals}" >count`).ended).stdout;
+    const drawn = (await here.onTerminal(`import "${sampleFile}" >count`).ended).stdout;
     assert.match(drawn, /\rchecking \[[#-]{30}\] +\d+% \d+ pets/);
     assert.ok(drawn.endsWith('\r\u001b[K'));
     assert.equal(here.read('count'), '301 pets added to file:data/pets.jsonl\n');
@@ -479,14 +469,14 @@ describe('import FILE', { concurrency: 4 }, () => {
 
 describe('check FILE', { concurrency: 4 }, () => {
   testInFolder(
-    'says what a sound file holds, exit 0, even while a server is at work on it',
+    'reports a sound file with exit 0, even while a server has it open',
     async (here) => {
-      await here.command(['import', animals]);
+      await here.command(['import', sampleFile]);
       await here.start();
-      const commits = here.read(pets).match(/"commit"/g)?.length;
-      const bytes = here.size(pets);
+      const commits = here.read(petsFile).match(/"commit"/g)?.length;
+      const bytes = here.size(petsFile);
       await here.prints(
-        `check ${pets}`,
+        `check ${petsFile}`,
         `data/pets.jsonl is sound
   pets     301 (181 available, 45 pending, 50 sold, 25 without a status)
   commits  ${commits}
@@ -496,22 +486,19 @@ describe('check FILE', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder(
-    'F2: a torn tail that a start would cut is said, exit 0, and the file stays',
-    async (here) => {
-      const sound = batch(0, animal(1));
-      here.write('torn.jsonl', `${sound}{"id":302,"na`);
-      await here.prints(
-        'check torn.jsonl',
-        new RegExp(
-          `^torn.jsonl has a torn tail: line 3, byte ${sound.length}: .* 13 bytes .*\\n  pets     1 `,
-        ),
-      );
-      assert.equal(here.read('torn.jsonl'), `${sound}{"id":302,"na`);
-    },
-  );
+  testInFolder('F2 reports a torn tail with exit 0 and does not change the file', async (here) => {
+    const sound = batch(0, pet(1));
+    here.write('torn.jsonl', `${sound}{"id":302,"na`);
+    await here.prints(
+      'check torn.jsonl',
+      new RegExp(
+        `^torn.jsonl has a torn tail: line 3, byte ${sound.length}: .* 13 bytes .*\\n  pets     1 `,
+      ),
+    );
+    assert.equal(here.read('torn.jsonl'), `${sound}{"id":302,"na`);
+  });
 
-  testInFolder('F3: damage is named by file, line and byte, exit 3', async (here) => {
+  testInFolder('F3 reports damage by file, line and byte with exit 3', async (here) => {
     const text =
       '{"id":2,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n{"commit":{"from":0,"crc32":"00000000"}}\n';
     here.write('bad.jsonl', text);
@@ -522,31 +509,28 @@ describe('check FILE', { concurrency: 4 }, () => {
       /^no server starts with bad\.jsonl; restore a backup, or save the sound pets with `node dist\/server\.js check bad\.jsonl --salvage OUT`$/m,
     );
     assert.match(ended.stdout, /^bad\.jsonl is damaged: line 2, byte 35: [^\n]+\n {2}pets {5}0 /);
-    assert.equal(`${ended.stdout}${ended.stderr}`.match(/byte 35/g)?.length, 1, 'said once');
+    assert.equal(`${ended.stdout}${ended.stderr}`.match(/byte 35/g)?.length, 1, 'printed once');
     assert.equal(here.read('bad.jsonl'), text);
   });
 
-  testInFolder(
-    'F3: a line is called a line, and only animals under a sound commit are counted',
-    async (here) => {
-      const sound = batch(0, animal(1));
-      for (const [rest, problem] of [
-        [batch(sound.length, animal(2), 'another'), /line 4, .*checksum does not fit/],
-        [`${animal(2)}[]\n`, /line 4, byte \d+: The line must be a JSON object;/],
-      ] as const) {
-        // What comes behind it makes it damage, and no torn tail.
-        here.write('bad.jsonl', sound + rest + batch(9, ''));
-        const { code, stdout } = await here.command('check bad.jsonl');
-        assert.equal(code, 3);
-        assert.match(stdout, problem);
-        assert.match(stdout, /\n {2}pets {5}1 \(0 .* 1 without a status\)\n {2}commits {2}1\n/);
-      }
-    },
-  );
+  testInFolder('F3 counts only the pets of sound commits', async (here) => {
+    const sound = batch(0, pet(1));
+    for (const [rest, problem] of [
+      [batch(sound.length, pet(2), 'another'), /line 4, .*checksum does not fit/],
+      [`${pet(2)}[]\n`, /line 4, byte \d+: The line must be a JSON object;/],
+    ] as const) {
+      // With a batch after it, the invalid batch is damage, not a torn tail.
+      here.write('bad.jsonl', sound + rest + batch(9, ''));
+      const { code, stdout } = await here.command('check bad.jsonl');
+      assert.equal(code, 3);
+      assert.match(stdout, problem);
+      assert.match(stdout, /\n {2}pets {5}1 \(0 .* 1 without a status\)\n {2}commits {2}1\n/);
+    }
+  });
 
   testInFolder(
-    'F2: what a start would keep behind the last commit is counted, and one is said as one',
-    { 'torn.jsonl': `${record}${animal(1)}{` },
+    'F2 counts the pets after the last commit that a start would keep',
+    { 'torn.jsonl': `${record}${pet(1)}{` },
     async (here) => {
       await here.prints(
         'check torn.jsonl',
@@ -556,28 +540,28 @@ describe('check FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'F3: --salvage writes what is sound of a damaged file to a new one, and lists what is missing',
+    'F3 --salvage writes the sound pets to a new file and lists the missing ids',
     async (here) => {
-      const text = batch(0, animal(1) + animal(2), 'else') + batch(9, animal(3));
+      const text = batch(0, pet(1) + pet(2), 'else') + batch(9, pet(3));
       here.write('bad.jsonl', text);
       await here.prints(
         'check bad.jsonl --salvage new.jsonl',
         '1 pet of bad.jsonl saved in new.jsonl\n  left out  lines 1 to 2: the checksum does not fit\n  missing   ids 1 to 2\n',
       );
-      assert.equal(here.read('new.jsonl'), batch(0, animal(3)));
+      assert.equal(here.read('new.jsonl'), batch(0, pet(3)));
       await here.refuses('check bad.jsonl --salvage new.jsonl', 2, /new\.jsonl .*already/);
     },
   );
 
   testInFolder(
-    'F3: --salvage says ranges: a line for each reason, none for what was saved between, however many animals',
+    'F3 --salvage prints one line for each range of lines left out for the same reason',
     async (here) => {
       const good = (text: string): string => batch(0, text);
       const bad = (text: string): string => batch(0, text, 'else');
-      const many = Array.from({ length: 1_000 }, (_, index) => animal(index + 10)).join('');
+      const many = Array.from({ length: 1_000 }, (_, index) => pet(index + 10)).join('');
       const parts = [
-        ...[bad(animal(1)), bad(record + animal(2)), good(animal(3)), bad(animal(4)), bad(many)],
-        ...[good(animal(2_000)), 'x\n', 'x\n', good(animal(2_001)), 'x\n'],
+        ...[bad(pet(1)), bad(record + pet(2)), good(pet(3)), bad(pet(4)), bad(many)],
+        ...[good(pet(2_000)), 'x\n', 'x\n', good(pet(2_001)), 'x\n'],
       ];
       here.write('bad.jsonl', parts.join(''));
       const said = `3 pets of bad.jsonl saved in new.jsonl
@@ -596,15 +580,15 @@ describe('check FILE', { concurrency: 4 }, () => {
     check: /one FILE/,
     // two files named
     'check a b': /one FILE/,
-    // a file that is not there
+    // a missing file
     'check nowhere.jsonl': /nowhere\.jsonl cannot be used/,
     // a folder
     'check .': /^\. cannot be used: (it is a folder|it is not a regular file)/,
-    // what is no file
+    // a device
     [`check ${devNull}`]: /cannot be used: it is not a regular file; name a regular file$/m,
   });
 
-  // These say that they are regular, and of no bytes.
+  // stat shows these as regular files of 0 bytes.
   if (process.platform === 'linux')
     testRefusals({
       'check /proc/self/maps': /^\/proc\/self\/maps cannot be used: it is not a regular file/,

@@ -1,5 +1,4 @@
-// copy between files: the same animals under the same ids, whatever cuts it off; and what is
-// refused.
+// Tests the command copy between storage files, and copyPets of the library.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,13 +13,13 @@ import {
   type TextTarget,
   toByteString,
 } from '../../dist/index.js';
-import { animalsIn, digestOf, hardAnimals, someAnimals, filesOf, writeAnimals } from './copy.js';
+import { petLinesIn, digestOf, edgeCasePets, somePets, filesOf, writePets } from './copy.js';
 import { commitOf } from '../storage/commit-line.js';
 import { folder, type Ended } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { testInFolder, testRefusals, WorkingFolder } from '../support/working-folder.js';
 
-/** Refused, though what came before is said to be done. */
+/** Asserts exit 3 with a message. Earlier steps may have printed their results. */
 function assertRefusedBehind({ code, stderr }: Ended, line: RegExp): void {
   assert.equal(code, 3, stderr);
   assert.match(stderr, line);
@@ -30,12 +29,12 @@ const copying = 'copy --from file:a --to file:b';
 
 describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   testInFolder(
-    'animals keep ids and bytes; a second time finds them all there and changes nothing',
-    filesOf({ a: hardAnimals }),
+    'copies pets byte for byte with their ids, and changes nothing when run again',
+    filesOf({ a: edgeCasePets }),
     async (here) => {
-      const sum = `SHA-256 of both ${digestOf(hardAnimals)}\n`;
+      const sum = `SHA-256 of both ${digestOf(edgeCasePets)}\n`;
       await here.prints(copying, `6 pets of file:a copied to file:b; ${sum}`);
-      assert.deepEqual(animalsIn(here.at('b')), hardAnimals);
+      assert.deepEqual(petLinesIn(here.at('b')), edgeCasePets);
       const bytes = here.bytes('b');
       await here.prints(
         copying,
@@ -47,22 +46,22 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'what is new is copied to what was copied before, and a server goes on behind it',
-    filesOf({ a: someAnimals(1_300), b: someAnimals(777) }),
+    'adds the new pets to an earlier copy, and a server continues with the next id',
+    filesOf({ a: somePets(1_300), b: somePets(777) }),
     async (here) => {
       await here.prints(
         copying,
         /^1300 pets of file:a copied to file:b, 777 of them already there; /,
       );
-      assert.deepEqual(animalsIn(here.at('b')), someAnimals(1_300));
+      assert.deepEqual(petLinesIn(here.at('b')), somePets(1_300));
       const server = await here.start('--storage file:b');
       assert.equal((await server.add('Rex')).headers.get('location'), '/v1/pets/1301');
     },
   );
 
   testInFolder(
-    'a copy of a copy is the same file, byte for byte',
-    filesOf({ a: someAnimals(1_300) }),
+    'writes the same file for a copy and for a copy of the copy',
+    filesOf({ a: somePets(1_300) }),
     async (here) => {
       await here.command(copying);
       await here.done('copy --from file:b --to file:c');
@@ -73,40 +72,40 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   const digest = digestOf(['a']);
   const record = `{"idempotency":{"key":"${digest}","body":"${digest}","at":1795132800000}}`;
   testInFolder(
-    'idempotency keys stay behind, their animals do not',
-    filesOf({ a: [record, ...someAnimals(3)] }),
+    'copies pets without their idempotency keys',
+    filesOf({ a: [record, ...somePets(3)] }),
     async (here) => {
       await here.prints(
         copying,
-        `3 pets of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}\n`,
+        `3 pets of file:a copied to file:b; SHA-256 of both ${digestOf(somePets(3))}\n`,
       );
-      assert.deepEqual(animalsIn(here.at('b')), someAnimals(3));
+      assert.deepEqual(petLinesIn(here.at('b')), somePets(3));
       assert.ok(!here.read('b').includes('idempotency'));
     },
   );
 
-  testInFolder('no animals are copied too', filesOf({ a: [] }), async (here) => {
+  testInFolder('copies an empty storage', filesOf({ a: [] }), async (here) => {
     await here.prints(copying, /^0 pets of file:a copied to file:b; /);
     assert.equal(here.size('b'), 0);
   });
 
-  testInFolder('killed in the middle it goes on where it was', async (here) => {
-    const animals = someAnimals(60_000);
-    writeAnimals(here.at('a'), animals);
+  testInFolder('resumes after kill -9', async (here) => {
+    const pets = somePets(60_000);
+    writePets(here.at('a'), pets);
     for (const least of [1, 1_000_000]) {
       const cut = here.begin(copying);
       await until('a part of it', () => here.size('b') > least);
       assert.equal((await cut.end('SIGKILL')).signal, 'SIGKILL');
     }
-    const present = animalsIn(here.at('b')).length;
-    assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
-    // A slow machine is told how far the reading is.
+    const present = petLinesIn(here.at('b')).length;
+    assert.ok(present > 0 && present < pets.length, `${present} were copied before`);
+    // Standard error is not compared, because a slow machine logs the progress of reading.
     const { stdout } = await here.done(copying);
     assert.equal(
       stdout,
-      `60000 pets of file:a copied to file:b, ${present} of them already there; SHA-256 of both ${digestOf(animals)}\n`,
+      `60000 pets of file:a copied to file:b, ${present} of them already there; SHA-256 of both ${digestOf(pets)}\n`,
     );
-    assert.deepEqual(animalsIn(here.at('b')), animals);
+    assert.deepEqual(petLinesIn(here.at('b')), pets);
   });
 
   const orders = [
@@ -115,12 +114,12 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   ];
   const notes = ['{"id":1,"text":"Ünï"}'];
   testInFolder(
-    'what plugins keep is copied too, and of what only looks like it is told',
+    'copies the records of plugins and warns of files that only look like them',
     filesOf({
-      a: someAnimals(3),
+      a: somePets(3),
       'a.orders': orders,
       'a.notes': notes,
-      'a.bak': someAnimals(2),
+      'a.bak': somePets(2),
       'a.txt': ['a text'],
       'a.empty': [],
     }),
@@ -129,20 +128,20 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       const { stdout, stderr } = await here.done(copying);
       assert.equal(
         stdout,
-        `3 pets of file:a copied to file:b; SHA-256 of both ${digestOf(someAnimals(3))}
+        `3 pets of file:a copied to file:b; SHA-256 of both ${digestOf(somePets(3))}
 1 notes of file:a copied to file:b; SHA-256 of both ${digestOf(notes)}
 2 orders of file:a copied to file:b; SHA-256 of both ${digestOf(orders)}
 `,
       );
-      // It tells neither of an empty file nor of a folder.
+      // No warning for an empty file or a folder.
       const warning = '.*"level":"warn".*has no records of a plugin';
       assert.match(stderr, new RegExp(`^${warning}.*/a\\.bak".*\n${warning}.*/a\\.txt".*\n$`));
       assert.deepEqual(
         here.names().filter((name) => name.startsWith('b')),
         ['b', 'b.notes', 'b.orders'],
       );
-      assert.deepEqual(animalsIn(here.at('b.orders')), orders);
-      writeAnimals(here.at('b.orders'), [orders[1] ?? '']);
+      assert.deepEqual(petLinesIn(here.at('b.orders')), orders);
+      writePets(here.at('b.orders'), [orders[1] ?? '']);
       assertRefusedBehind(
         await here.command(copying),
         /\nthe storage to copy to has other orders than the source/,
@@ -153,8 +152,8 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'damaged records of a plugin end a copy with 3, whatever is left of their first line',
-    filesOf({ a: someAnimals(1) }),
+    "exits with 3 if a plugin's records are damaged",
+    filesOf({ a: somePets(1) }),
     async (here) => {
       const body = Buffer.from(`${orders.join('\n')}\n`);
       const lines = String(Buffer.concat([body, commitOf(body, 0)])).split(/(?<=\n)/);
@@ -166,20 +165,20 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'orders that a person edited are copied as the server reads them',
-    filesOf({ a: someAnimals(1) }),
+    'copies orders that were edited by hand as the server reads them',
+    filesOf({ a: somePets(1) }),
     async (here) => {
-      const behind = '"quantity":9007199254740993.0e-3,"note":{"a":["\u2028Ü",null,true,-0]}}';
+      const restOfOrder = '"quantity":9007199254740993.0e-3,"note":{"a":["\u2028Ü",null,true,-0]}}';
       const edited = [
         '',
         ' { "id": 1, "petId": 2,"quantity" :9007199254740993.0e-3, "note":{"a":[ "\\u2028\\u00dc",null,true, -0]} }\r',
-        `{"petId":2,"id":2e0,${behind}`,
-        `{"id":3,"petId":2,${behind}`,
+        `{"petId":2,"id":2e0,${restOfOrder}`,
+        `{"id":3,"petId":2,${restOfOrder}`,
         '{"id":4,"name":"\\u0052ex", "categoryId":3}',
       ];
-      writeAnimals(here.at('a.orders'), edited);
+      writePets(here.at('a.orders'), edited);
       const copied = [1, 2, 3]
-        .map((id) => `{"id":${id},"petId":2,${behind}`)
+        .map((id) => `{"id":${id},"petId":2,${restOfOrder}`)
         .concat(edited.slice(4));
       const sum = `SHA-256 of both ${digestOf(copied)}`;
       for (const again of ['', ', 4 of them already there'])
@@ -187,15 +186,15 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
           copying,
           new RegExp(`\\n4 orders of file:a copied to file:b${again}; ${sum}\\n$`),
         );
-      assert.deepEqual(animalsIn(here.at('b.orders')), copied);
+      assert.deepEqual(petLinesIn(here.at('b.orders')), copied);
     },
   );
 
   const ofNothing = '{"commit":{"from":0,"crc32":"00000000"}}';
   testInFolder(
-    'records whose file begins with a commit of nothing, as behind a full disk, are copied; a carriage return ends no line',
+    'copies records that follow an empty commit or contain a carriage return',
     filesOf({
-      a: someAnimals(1),
+      a: somePets(1),
       'a.orders': [ofNothing, '', '{"id":1,\r"petId":2,"quantity":1}', '{"id":2,"petId":2}'],
       'a.empty': [ofNothing],
     }),
@@ -203,9 +202,9 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'records with more than an animal has are records; those with as much are told of, whatever their spelling',
+    'copies records with more members than a pet and warns of records with only those of a pet',
     filesOf({
-      a: someAnimals(1),
+      a: somePets(1),
       'a.staff': ['{"id":1,"name":"bob","categoryId":3,"since":2020}'],
       'a.vets': ['{"id":1,"name":"bob","categoryId":3}'],
       'a.old': ['{"name": "bob", "id": 1, "categoryId": 3, "status": "sold"}'],
@@ -217,35 +216,35 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     },
   );
 
-  for (const [what, animals] of [
-    ['another animal of the same id', ['{"id":1,"name":"other","categoryId":1}']],
+  for (const [what, pets] of [
+    ['another pet of the same id', ['{"id":1,"name":"other","categoryId":1}']],
     [
-      'an animal between the ids',
-      [...hardAnimals.slice(0, 2), '{"id":5,"name":"other","categoryId":1}'],
+      'a pet between the ids',
+      [...edgeCasePets.slice(0, 2), '{"id":5,"name":"other","categoryId":1}'],
     ],
-    ['another as its last', [...hardAnimals.slice(0, 2), '{"id":7,"name":"","categoryId":1}']],
+    ['another last pet', [...edgeCasePets.slice(0, 2), '{"id":7,"name":"","categoryId":1}']],
     [
-      'an animal after all others',
-      [...hardAnimals.slice(0, 4), '{"id":9223372036854775807,"name":"","categoryId":1}'],
+      'a pet after all others',
+      [...edgeCasePets.slice(0, 4), '{"id":9223372036854775807,"name":"","categoryId":1}'],
     ],
   ] as const) {
     testInFolder(
-      `a storage with ${what} is left as it is, exit 3`,
-      filesOf({ a: hardAnimals, b: animals }),
+      `exits with 3 and leaves a target with ${what} unchanged`,
+      filesOf({ a: edgeCasePets, b: pets }),
       async (here) => {
         await here.refuses(
           copying,
           3,
           /^the storage to copy to has other pets than the source; copy to an empty storage\n$/,
         );
-        assert.deepEqual(animalsIn(here.at('b')), animals);
+        assert.deepEqual(petLinesIn(here.at('b')), pets);
       },
     );
   }
 
   testRefusals(
     {
-      // nothing named
+      // no option
       copy: /needs --from STORAGE and --to STORAGE/,
       // no target
       'copy --from file:a': /needs --from STORAGE and --to STORAGE/,
@@ -255,33 +254,33 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
       'copy --from file:a --to memory:': /needs --from STORAGE and --to STORAGE, .*not memory:/,
       // from memory
       'copy --from memory: --to file:b': /needs --from STORAGE and --to STORAGE, .*not memory:/,
-      // from nowhere
+      // from a missing file
       'copy --from file:c --to file:b': /^--from file:c does not exist; name an existing/,
-      // from what is no storage
+      // from an invalid storage
       'copy --from a --to file:b': /^--from must be file:PATH/,
       // to itself
       'copy --from file:a --to file:./a': /^--from file:a and --to file:\.\/a are the same/,
       // another option
       [`${copying} --storage file:a`]: /--storage is not for copy/,
     },
-    filesOf({ a: hardAnimals }),
+    filesOf({ a: edgeCasePets }),
   );
   testInFolder(
-    'a copy to itself by a link is refused with exit 2',
-    filesOf({ a: hardAnimals }),
+    'exits with 2 if source and target are the same file by a link',
+    filesOf({ a: edgeCasePets }),
     async (here) => {
       symlinkSync('a', here.at('link'));
       await here.refuses('copy --from file:a --to file:link', 2, /are the same/);
-      assert.deepEqual(animalsIn(here.at('a')), hardAnimals);
+      assert.deepEqual(petLinesIn(here.at('a')), edgeCasePets);
     },
   );
 
   testInFolder(
-    'a storage that a server has, or that cannot be used, is refused with exit 3, on either side',
+    'exits with 3 if a server has either storage open, or if it cannot be used',
     async (here) => {
       await here.start('--storage file:b');
       mkdirSync(here.at('c'));
-      writeAnimals(here.at('a'), hardAnimals);
+      writePets(here.at('a'), edgeCasePets);
       await here.refuses(copying, 3, /^\/.*\/b is in use by process \d+/);
       await here.refuses('copy --from file:b --to file:d', 3, /^\/.*\/b is in use by process \d+/);
       await here.refuses('copy --from file:a --to file:c', 3, /folder/);
@@ -289,10 +288,10 @@ describe('copy --from STORAGE --to STORAGE', { concurrency: 4 }, () => {
     },
   );
 
-  test('a running count is drawn on a terminal', {
+  test('draws a count on a terminal', {
     skip: !existsSync('/usr/bin/script'),
   }, async (t) => {
-    const here = new WorkingFolder(t, filesOf({ a: someAnimals(2_000) }));
+    const here = new WorkingFolder(t, filesOf({ a: somePets(2_000) }));
     const { stdout } = await here.onTerminal(`${copying} >count`).ended;
     assert.match(stdout, /\rcopying \d+ pets/);
     assert.ok(stdout.endsWith('\r\u001b[K'));
@@ -305,7 +304,7 @@ describe('copyPets', () => {
     pets: ['Rex', 'Tom', 'Kim'].map((name) => ({ name, categoryId: 1n })),
   });
   type Pets = Parameters<TextTarget['adopt']>[0];
-  /** Copies to a file by what is given to adopt in place of the animals. */
+  /** Copies to a file, with the pets changed on the way. */
   const copyChanged = (
     path: string,
     from: PetStorage,
@@ -322,12 +321,12 @@ describe('copyPets', () => {
       },
     });
 
-  test('any storage can be copied from, and each step is told', async (t) => {
+  test('copies from any storage and reports each step', async (t) => {
     const path = join(folder(t), 'b');
     const to = { open: () => fileStorage(path), openTarget: () => fileTarget(path) };
     const steps: unknown[] = [];
     const report = await copyPets(source, to, (...step) => steps.push(step));
-    assert.deepEqual(report, { count: 3, present: 0, sha256: digestOf(animalsIn(path)) });
+    assert.deepEqual(report, { count: 3, present: 0, sha256: digestOf(petLinesIn(path)) });
     assert.deepEqual(steps, [
       ['copying', 3],
       ['checking', 3],
@@ -339,16 +338,16 @@ describe('copyPets', () => {
     json: toByteString(json.replace('Rex', 'Max')),
   });
   for (const [what, change] of [
-    ['leaves one out', (pets: Pets) => pets.slice(1)],
-    ['alters one', (pets: Pets) => pets.map(altered)],
+    ['omits a pet', (pets: Pets) => pets.slice(1)],
+    ['alters a pet', (pets: Pets) => pets.map(altered)],
   ] as const)
-    test(`a storage that ${what} is found out in the end`, async (t) => {
+    test(`detects a target that ${what}`, async (t) => {
       const message = /^the copy differs: the source has 3 .*, the copy has [23] with SHA-256/;
       const copying = copyChanged(join(folder(t), 'b'), source, change);
       await assert.rejects(copying, { code: 'storage_damaged', message });
     });
 
-  test('long animals are not held by the hundred', async (t) => {
+  test('adds long pets in smaller batches', async (t) => {
     const long = { name: 'x'.repeat(50_000), categoryId: 1n };
     const batches: number[] = [];
     await copyChanged(
@@ -359,10 +358,14 @@ describe('copyPets', () => {
         return pets;
       },
     );
-    assert.deepEqual(batches, [16, 83, 83, 83, 83, 83, 83, 83, 3], 'the first cannot know');
+    assert.deepEqual(
+      batches,
+      [16, 83, 83, 83, 83, 83, 83, 83, 3],
+      'the first batch is sized before the length is known',
+    );
   });
 
-  test('ids that the target has given already are refused', async (t) => {
+  test('rejects ids that the target already has', async (t) => {
     const path = join(folder(t), 'b');
     const target = await fileTarget(path);
     const pets = [{ id: 5n, json: toByteString('{"id":5,"name":"","categoryId":1}') }];

@@ -1,15 +1,9 @@
-/**
- * Owns what tests of `petstore copy` have in common: animals that are hard to keep, and what a file
- * has of them.
- */
+/** Writes and reads storage files for tests of `petstore copy`. */
 import { hash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/**
- * With gaps between the ids, up to the last one, and all that a text can be. Each is as we write
- * it.
- */
-export const hardAnimals: readonly string[] = [
+/** Lines of pets with gaps between the ids, the largest int64, and unusual characters in names. */
+export const edgeCasePets: readonly string[] = [
   '{"id":1,"name":"","categoryId":0}',
   '{"id":2,"name":"\\u0000\\"\\\\\\n\\u001f\\u007f","categoryId":-9223372036854775808,"status":"sold"}'.replace(
     '\\u007f',
@@ -21,23 +15,22 @@ export const hardAnimals: readonly string[] = [
   '{"id":9223372036854775807,"name":"last","categoryId":1}',
 ];
 
-/** The text of these lines. */
 const textOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
 
-/** Writes a storage file as a person may: animals alone, without a commit. */
-export function writeAnimals(path: string, animals: readonly string[]): void {
-  writeFileSync(path, textOf(animals));
+/** Writes a storage file as a person may write one: pets without a commit record. */
+export function writePets(path: string, pets: readonly string[]): void {
+  writeFileSync(path, textOf(pets));
 }
 
-/** Such files, for a folder that begins with them. */
+/** Returns the text of a storage file for each name. */
 export function filesOf(
-  animals: Readonly<Record<string, readonly string[]>>,
+  pets: Readonly<Record<string, readonly string[]>>,
 ): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(animals).map(([name, lines]) => [name, textOf(lines)]));
+  return Object.fromEntries(Object.entries(pets).map(([name, lines]) => [name, textOf(lines)]));
 }
 
-/** So many animals. */
-export function someAnimals(count: number): readonly string[] {
+/** Returns lines of `count` pets. */
+export function somePets(count: number): readonly string[] {
   const statuses = ['', ',"status":"available"', ',"status":"pending"', ',"status":"sold"'];
   return Array.from(
     { length: count },
@@ -46,14 +39,14 @@ export function someAnimals(count: number): readonly string[] {
   );
 }
 
-/** The animals of a storage file, as `grep '^{"id":'` finds them. */
-export function animalsIn(path: string): readonly string[] {
+/** Returns the lines of pets, or of records, in a storage file. */
+export function petLinesIn(path: string): readonly string[] {
   return readFileSync(path, 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('{"id":'));
 }
 
-/** What `copy` says of animals. */
-export function digestOf(animals: readonly string[]): string {
-  return hash('sha256', textOf(animals));
+/** Returns the SHA-256 that `copy` prints for these lines. */
+export function digestOf(pets: readonly string[]): string {
+  return hash('sha256', textOf(pets));
 }

@@ -1,4 +1,4 @@
-// --dev: a key of this machine, and one line to paste.
+// Tests --dev: its key and its curl line.
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { takenPort, assertRefused, freePort, type StartedProcess } from '../support/process.js';
@@ -10,15 +10,15 @@ function banner(server: StartedProcess): Promise<string> {
 }
 
 describe('--dev', { concurrency: 4 }, () => {
-  testInFolder('prints one line that a shell runs to add an animal and list it', async (here) => {
+  testInFolder('prints a shell command that adds a pet and lists it', async (here) => {
     const server = await here.start('PETSTORE_API_KEYS= --dev');
     const { code, stdout, stderr } = await here.shell(await banner(server)).ended;
     assert.equal(code, 0, stderr);
-    const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
-    assert.equal(stdout, `${animal}\n[${animal}]\n`);
+    const pet = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
+    assert.equal(stdout, `${pet}\n[${pet}]\n`);
     await server.end();
-    // The log's, the docs' and this one, then a line of the log for each of the two requests, and
-    // one for the end.
+    // The log line, the addresses, the command, then a log line for each of the two requests and
+    // for the shutdown.
     const [, docs, , ...log] = server.lines;
     assert.match(docs ?? '', /^Page: http\S+\/ {2}Docs: http\S+\/docs$/);
     assert.deepEqual(
@@ -32,7 +32,7 @@ describe('--dev', { concurrency: 4 }, () => {
   });
 
   testInFolder(
-    'C40: the key is in data/dev-key (mode 600, folder 700), is used again, and is in no line of the log',
+    'C40 stores the key in data/dev-key with mode 600, reuses it and never logs it',
     async (here) => {
       const first = await here.start('PETSTORE_API_KEYS= --dev');
       const key = here.read('data/dev-key').trim();
@@ -48,21 +48,18 @@ describe('--dev', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder(
-    'works beside other keys, and its line comes under --log silent too',
-    async (here) => {
-      const port = await freePort();
-      const server = here.begin(`PETSTORE_API_KEYS=other --dev --log silent --port ${port}`);
-      const line = await banner(server);
-      const url = `http://127.0.0.1:${port}`;
-      assert.equal(server.stdout, `Page: ${url}/  Docs: ${url}/docs\n${line}\n`);
-      const headers = { Authorization: 'Bearer other' };
-      assert.equal((await fetch(`${url}/v1/pets`, { headers })).status, 200);
-    },
-  );
+  testInFolder('accepts other keys too, and prints its command with --log silent', async (here) => {
+    const port = await freePort();
+    const server = here.begin(`PETSTORE_API_KEYS=other --dev --log silent --port ${port}`);
+    const line = await banner(server);
+    const url = `http://127.0.0.1:${port}`;
+    assert.equal(server.stdout, `Page: ${url}/  Docs: ${url}/docs\n${line}\n`);
+    const headers = { Authorization: 'Bearer other' };
+    assert.equal((await fetch(`${url}/v1/pets`, { headers })).status, 200);
+  });
 
   testInFolder(
-    'on all addresses the line names one that can be reached; --log info logs no requests',
+    'prints a reachable address when listening on all, and logs no requests with --log info',
     async (here) => {
       const server = await here.start(
         'PETSTORE_API_KEYS= --dev --host 0.0.0.0 --storage memory: --log info',
@@ -78,20 +75,20 @@ describe('--dev', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'a port in use is refused with what to type, and no folder is made',
+    'exits with 2 if the port is in use, suggests another port and creates no folder',
     async (here, t) => {
       const port = await takenPort(t);
       const other = port < 60_000 ? port + 100 : port - 100;
-      const told = new RegExp(
+      const message = new RegExp(
         `^cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use; choose another with \`PORT=${other} make run\` or --port ${other}\\n$`,
       );
-      await here.refuses(`PORT=${port} --dev`, 2, told);
+      await here.refuses(`PORT=${port} --dev`, 2, message);
       assert.deepEqual(here.names(), []);
     },
   );
 
   testInFolder(
-    'no key is made for a storage that is refused',
+    'makes no key if the storage is refused',
     { 'pets.jsonl': 'a shopping list\n' },
     async (here) => {
       const ended = await here.command('--dev --port 0 --storage file:pets.jsonl');
@@ -103,6 +100,6 @@ describe('--dev', { concurrency: 4 }, () => {
   testRefusal('--dev', /data\/dev-key has no valid key; delete the file/, {
     'data/dev-key': 'secret-but-no-key\n',
   });
-  // No key can be made there.
+  // data is a file, so the key cannot be stored.
   testRefusal('--dev --storage memory:', /data\/dev-key/, { data: '' });
 });

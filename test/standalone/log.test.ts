@@ -1,5 +1,4 @@
-// The log: JSON lines on standard output, or text for people on a terminal; its levels, and what
-// can never be in it.
+// Tests the log: its formats, its levels, and that it never contains a key.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
@@ -9,7 +8,7 @@ import { assertPrinted, testInFolder, WorkingFolder } from '../support/working-f
 
 describe('the log', { concurrency: 4 }, () => {
   testInFolder(
-    'the first line is level, msg, url, storage, pets, readyMs, pid, and time at the end; info says nothing of requests',
+    'begins with `listening` and its fields, and logs no requests at level info',
     async (here) => {
       const server = await here.start('--storage memory:');
       assert.match(
@@ -24,7 +23,7 @@ describe('the log', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'requests says one line a request: method, path, route, status, ms, the name of the key, the client’s address',
+    'logs each request with method, path, route, status, ms, key name and address',
     async (here) => {
       const server = await here.start('--storage memory: --log requests');
       await server.add('Rex');
@@ -50,7 +49,7 @@ describe('the log', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'C40: no key and no query of a client reaches the log, not even a key that stands in a path',
+    'C40 never logs a key or a query, even if the key is part of a path',
     async (here) => {
       for (const format of ['json', 'text']) {
         const server = here.begin(
@@ -105,7 +104,7 @@ describe('the log', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder('C40 a key that is a number does not reach the log as an id', async (here) => {
+  testInFolder('C40 never logs a key that is a number and could be an id', async (here) => {
     const env = { PETSTORE_API_KEYS: `${apiKey},4711` };
     const server = await here.start('--storage memory: --log requests', env);
     await server.get('/v1/pets/4711');
@@ -114,52 +113,49 @@ describe('the log', { concurrency: 4 }, () => {
     assert.ok(!stdout.includes('4711'), stdout);
   });
 
-  testInFolder(
-    'text is one line each for people: the time of day, and what it is about',
-    async (here) => {
-      const plugin = `export default (host) => {
+  testInFolder('writes text lines that begin with the time of day', async (here) => {
+    const plugin = `export default (host) => {
       host.log('warn', 'two\\nlines', { word: 'one', words: 'one two', quoted: '"', id: 1n, none: undefined, list: [1] });
       host.log('info', 'forged\\u202e', { cyclic: (() => { const it = {}; it.self = it; return it; })() });
     }`;
-      here.write('plugin.mjs', plugin);
-      const server = here.begin(
-        'PETSTORE_LOG_FORMAT=text --storage memory: --log requests --plugin ./plugin.mjs',
-      );
-      const url = await addressOf(server);
-      const headers = { Authorization: `Bearer ${apiKey}` };
-      for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/nowhere'])
-        await (await fetch(url + path, { headers })).text();
-      await server.end();
-      const { lines } = server;
-      for (const line of lines) assert.match(line, /^\d\d:\d\d:\d\d /);
-      assert.deepEqual(
-        lines.map((line) =>
-          line
-            .slice(9)
-            .replace(/\d+\.\d ms/, '0.4 ms')
-            .replace(/(readyMs|pid)=\d+/g, '$1=N'),
-        ),
-        [
-          'warn: two\\u000alines word=one words="one two" quoted="\\"" id=1 list=[1]',
-          'forged\\u202e unwritten="the fields could not be logged: Converting circular structure to JSON"',
-          `listening url=${url} storage=memory: pets=0 readyMs=N pid=N`,
-          'GET /v1/pets 200 0.4 ms env-1 127.0.0.1',
-          'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1 /v1/pets/{petId}',
-          'GET /… 404 0.4 ms - 127.0.0.1',
-          'stopping signal=SIGTERM',
-        ],
-      );
-    },
-  );
+    here.write('plugin.mjs', plugin);
+    const server = here.begin(
+      'PETSTORE_LOG_FORMAT=text --storage memory: --log requests --plugin ./plugin.mjs',
+    );
+    const url = await addressOf(server);
+    const headers = { Authorization: `Bearer ${apiKey}` };
+    for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/nowhere'])
+      await (await fetch(url + path, { headers })).text();
+    await server.end();
+    const { lines } = server;
+    for (const line of lines) assert.match(line, /^\d\d:\d\d:\d\d /);
+    assert.deepEqual(
+      lines.map((line) =>
+        line
+          .slice(9)
+          .replace(/\d+\.\d ms/, '0.4 ms')
+          .replace(/(readyMs|pid)=\d+/g, '$1=N'),
+      ),
+      [
+        'warn: two\\u000alines word=one words="one two" quoted="\\"" id=1 list=[1]',
+        'forged\\u202e unwritten="the fields could not be logged: Converting circular structure to JSON"',
+        `listening url=${url} storage=memory: pets=0 readyMs=N pid=N`,
+        'GET /v1/pets 200 0.4 ms env-1 127.0.0.1',
+        'GET /v1/pets/1 404 0.4 ms env-1 127.0.0.1 /v1/pets/{petId}',
+        'GET /… 404 0.4 ms - 127.0.0.1',
+        'stopping signal=SIGTERM',
+      ],
+    );
+  });
 
   for (const [what, format, pattern] of [
     [
-      'on a terminal the log is text',
+      'writes text on a terminal',
       '',
       /^\d\d:\d\d:\d\d listening url=http:\S+ storage=memory: pets=0 readyMs=\d+ pid=(\d+)\r$/m,
     ],
     [
-      'PETSTORE_LOG_FORMAT holds on a terminal too',
+      'obeys PETSTORE_LOG_FORMAT on a terminal',
       'json',
       /^\{"level":"info","msg":"listening",.*"pid":(\d+),/m,
     ],
@@ -173,16 +169,16 @@ describe('the log', { concurrency: 4 }, () => {
     });
   }
 
-  testInFolder('silent prints nothing at all', async (here) => {
+  testInFolder('prints nothing at level silent', async (here) => {
     const port = await freePort();
     const server = here.begin(`PORT=${port} PETSTORE_LOG=silent --storage memory:`);
-    await until('an answer', () => isHealthy(port));
+    await until('the server', () => isHealthy(port));
     assertPrinted(await server.end(), '');
   });
 
   const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
   testInFolder(
-    'control characters and U+2028 from a plugin or an option cannot forge a line, and fields that cannot be written cost neither the line nor the process',
+    'escapes characters that could forge a line, and logs a line without unwritable fields',
     {
       'plugin.mjs': `export default (host) => void setImmediate(() => {
         const cyclic = { name: 'a' };
@@ -225,7 +221,7 @@ describe('the log', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'an error that nobody caught and nobody can inspect is logged, and ends the process with 70',
+    'logs an uncaught error that cannot be inspected, and exits with 70',
     {
       'plugin.mjs': `const error = new Error('hidden');
       error[Symbol.for('nodejs.util.inspect.custom')] = () => { throw new Error('no inspection'); };
@@ -243,19 +239,19 @@ describe('the log', { concurrency: 4 }, () => {
     },
   );
 
-  test('a log that cannot be written does no harm', {
+  test('the server runs on if the log cannot be written', {
     skip: !existsSync('/dev/full'),
   }, async (t) => {
     const port = await freePort();
     const line = `exec "$0" "$1" --storage memory: --log requests --port ${port} >/dev/full`;
     const server = new WorkingFolder(t).shell(line, { PETSTORE_API_KEYS: apiKey });
-    await until('an answer', () => isHealthy(port));
+    await until('the server', () => isHealthy(port));
     assert.equal(await isHealthy(port), true);
     await server.stops();
   });
 
   testInFolder(
-    'of a log whose reader stalls 4 MiB are kept; it says how many lines were dropped once it is read again',
+    'buffers 4 MiB while the log is not read, then logs how many lines were dropped',
     async (here) => {
       const plugin = `export default (host) => {
       let number = 0;
@@ -281,7 +277,7 @@ describe('the log', { concurrency: 4 }, () => {
         server.log.filter(({ msg }) => msg === 'flood').map(({ number }) => number);
       assert.equal(level, 'warn');
       assert.equal(numbers().length + Number(dropped), 4_000);
-      // What is kept is the beginning; after it everything is written again.
+      // The first lines are kept, and new lines are written again.
       assert.deepEqual(
         numbers(),
         Array.from({ length: 4_000 - Number(dropped) }, (_, index) => index),
@@ -292,7 +288,7 @@ describe('the log', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder('whoever reads the output may go away: the server goes on', async (here) => {
+  testInFolder('the server runs on if the reader of its output is gone', async (here) => {
     const server = await here.start('--storage memory: --log requests');
     server.child.stdout?.destroy();
     server.child.stderr?.destroy();
@@ -301,7 +297,7 @@ describe('the log', { concurrency: 4 }, () => {
   });
 
   testInFolder(
-    'a reader that is gone before the first line does no harm to a command',
+    'a command does not fail if its reader is gone before the first line',
     async (here) => {
       const shell = here.shell('"$0" "$1" --help | true; exit 0');
       assert.equal((await shell.ended).stderr, '');
@@ -309,12 +305,12 @@ describe('the log', { concurrency: 4 }, () => {
   );
 });
 
-/** The lines of its log, which are JSON all. */
+/** Returns the lines of a JSON log. */
 const linesOf = (server: StartedServer): readonly Record<string, unknown>[] =>
   server.lines.map((line) => JSON.parse(line));
 const messagesOf = (server: StartedServer): readonly unknown[] =>
   linesOf(server).map(({ msg }) => msg);
-/** Where it listens, however its log is written. */
+/** Returns the URL in the log, for either format. */
 const addressOf = (server: StartedServer): Promise<string> =>
   until('the address', () => /http:\/\/127\.0\.0\.1:\d+/.exec(server.stdout)?.[0]);
 const isHealthy = async (port: string): Promise<boolean | undefined> =>

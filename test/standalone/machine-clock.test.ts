@@ -1,5 +1,5 @@
-// C73: the machine's clock is set while a server runs, and between two starts. A module that Node
-// loads first stands for the machine's clock.
+// Tests C73: setting the machine's clock while a server runs and between two starts. A preloaded
+// module simulates the machine's clock.
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -8,7 +8,7 @@ import { testInFolder, type WorkingFolder } from '../support/working-folder.js';
 
 const dayMs = 86_400_000;
 
-/** Moves the clock by as many milliseconds as stand in a file. */
+/** A module that moves the clock by the milliseconds in the file `offset`. */
 const clockModule = `import { readFileSync } from 'node:fs';
 const now = Date.now.bind(Date);
 const file = new URL('offset', import.meta.url);
@@ -20,7 +20,7 @@ function start(here: WorkingFolder, storage: string): Promise<StartedServer> {
   return here.start(`--storage ${storage}`, { NODE_OPTIONS: `--import ${preload}` });
 }
 
-/** Adds a pet with an idempotency key, the same one each time; returns its id. */
+/** Adds a pet, always with the same idempotency key, and returns its id. */
 async function addAgain({ url }: StartedServer): Promise<unknown> {
   const response = await fetch(`${url}/v1/pets`, {
     method: 'POST',
@@ -39,7 +39,7 @@ const jumps = [0, dayMs, -dayMs, 40 * dayMs, -365 * dayMs];
 describe('the machine’s clock', { concurrency: 2 }, () => {
   for (const storage of ['memory:', 'file:pets.jsonl'])
     testInFolder(
-      `C73 setting it expires no idempotency key of ${storage}`,
+      `C73 setting the clock expires no idempotency key of ${storage}`,
       { 'clock.mjs': clockModule, offset: '0' },
       async (here) => {
         const server = await start(here, storage);
@@ -47,14 +47,14 @@ describe('the machine’s clock', { concurrency: 2 }, () => {
           here.write('offset', `${jump}`);
           assert.equal(await addAgain(server), 1, `${jump}`);
         }
-        // The clock that the server shows is the machine's.
+        // The Date header still shows the machine's clock.
         const shown = Date.parse((await server.get('/v1/pets')).headers.get('Date') ?? '');
         assert.ok(shown < Date.now() - 300 * dayMs, `${shown}`);
       },
     );
 
   testInFolder(
-    'C73 setting it between two starts on a file expires no idempotency key',
+    'C73 setting the clock between two starts expires no idempotency key of a file',
     { 'clock.mjs': clockModule, offset: '0' },
     async (here) => {
       for (const jump of jumps) {

@@ -1,4 +1,4 @@
-// C67: NODE_OPTIONS does not weaken the HTTP parser or TLS.
+// Tests C67: NODE_OPTIONS cannot weaken the HTTP parser or TLS.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type SecureVersion } from 'node:tls';
@@ -13,7 +13,7 @@ import { testInFolder } from '../support/working-folder.js';
 const portOf = ({ url }: StartedServer): number => Number(new URL(url).port);
 const { cert, key } = newCertificate();
 
-/** The version of TLS and the cipher of a new connection, or the code of its error. */
+/** Returns the cipher of a new connection; undefined if the handshake fails. */
 async function handshake(
   server: StartedServer,
   version: SecureVersion,
@@ -38,7 +38,7 @@ async function handshake(
 }
 
 describe('NODE_OPTIONS', { concurrency: 2 }, () => {
-  testInFolder('C67 does not weaken the HTTP parser', {}, async (here) => {
+  testInFolder('C67 cannot weaken the HTTP parser', {}, async (here) => {
     const server = await here.start('--storage memory:', {
       NODE_OPTIONS: '--insecure-http-parser --max-http-header-size=1000',
     });
@@ -68,7 +68,7 @@ describe('NODE_OPTIONS', { concurrency: 2 }, () => {
   });
 
   testInFolder(
-    'C67 does not weaken TLS, also for a renewed certificate',
+    'C67 cannot weaken TLS, even after the certificate is renewed',
     { 'tls.crt': cert, 'tls.key': key },
     async (here) => {
       const old = 'DEFAULT@SECLEVEL=0';

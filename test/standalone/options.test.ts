@@ -1,5 +1,4 @@
-// The command line and the environment: every name, who wins, and what is refused with exit 2
-// before anything is touched.
+// Tests the command line and the environment: the help, precedence, and refusals with exit 2.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,13 +8,13 @@ import { testInFolder, testRefusal, testRefusals } from '../support/working-fold
 
 const commandNames = ['keys', 'import', 'copy', 'migrate', 'check', 'verify'];
 
-/** What the group of a pattern finds in a text, each time. */
+/** Returns the first group of each match. */
 const allIn = (text: string, pattern: RegExp): readonly string[] =>
   Array.from(text.matchAll(pattern), ([, found = '']) => found);
 
 describe('options', { concurrency: 4 }, () => {
   testInFolder(
-    '--help names every flag, variable, default and command, and exits 0',
+    '--help prints each flag, variable, default and command, and exits with 0',
     async (here) => {
       const { code, stdout, stderr } = await here.command('--help');
       assert.deepEqual([code, stderr], [0, '']);
@@ -30,7 +29,7 @@ describe('options', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder('every line of every help has at most 80 columns', async (here) => {
+  testInFolder('the lines of the help have at most 80 columns', async (here) => {
     for (const line of ['--help', ...commandNames.map((name) => `${name} --help`)])
       assert.deepEqual(
         (await here.command(line)).stdout.split('\n').filter((text) => text.length > 80),
@@ -40,7 +39,7 @@ describe('options', { concurrency: 4 }, () => {
   });
 
   testInFolder(
-    'help COMMAND prints what COMMAND --help prints, and refuses an unknown command with exit 2',
+    'help COMMAND prints the same as COMMAND --help, and exits with 2 for an unknown command',
     async (here) => {
       for (const name of commandNames) {
         const { code, stdout } = await here.command(`help ${name}`);
@@ -55,7 +54,7 @@ describe('options', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    '-h and help are --help, -v is --version, that of package.json; the help names the program as it was called',
+    '-h and help print --help, -v prints the version, and the help names the program as called',
     async (here) => {
       const { stdout: help } = await here.command('--help');
       assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
@@ -81,7 +80,7 @@ describe('options', { concurrency: 4 }, () => {
     ['check', ['check FILE [--salvage OUT]'], ['--salvage']],
   ] as const) {
     testInFolder(
-      `${name} --help prints the usage, the options and examples of ${name} alone, whatever the environment, and exits 0`,
+      `${name} --help prints only the usage, options and examples of ${name}, for any environment`,
       async (here) => {
         const program = 'node dist/server.js';
         const { code, stdout, stderr } = await here.command(`${name} --help`);
@@ -90,7 +89,7 @@ describe('options', { concurrency: 4 }, () => {
         assert.equal(heading, `Usage, after ${program}:`);
         assert.deepEqual(allIn(usage, /^ {2}(\S.*?)(?: {2}|$)/gm), forms);
         const all = (await here.command('--help')).stdout;
-        assert.ok(all.includes(`\n${usage}\n`), 'the help of all says the same');
+        assert.ok(all.includes(`\n${usage}\n`), 'the main help has the same usage');
         const linesOf = (part: string): readonly string[] => part.trimEnd().split('\n').slice(1);
         assert.deepEqual(allIn(options, /^ {2}(--[a-z-]+) [A-Z]+(?: |$)/gm), flags);
         for (const line of linesOf(options)) assert.ok(all.split('\n').includes(line), line);
@@ -112,7 +111,7 @@ describe('options', { concurrency: 4 }, () => {
 
   const sound = '{"name":"a","categoryId":1}\n{"name":"b","categoryId":2}\n';
   testInFolder(
-    'the examples of import, copy, check and keys run as they stand',
+    'the examples of import, copy, check and keys run unchanged',
     { 'data/animals.jsonl': sound },
     async (here) => {
       const ran: string[] = [];
@@ -130,11 +129,11 @@ describe('options', { concurrency: 4 }, () => {
   );
 
   testRefusals({
-    // a command that is like none
+    // a command without a similar name
     x: /^unknown command x; --help lists all/,
-    // an unknown flag, with the nearest one
+    // an unknown flag with a similar name
     '--prot 1': /--prot.*--port/,
-    // a flag that is like none
+    // a flag without a similar name
     '--xyzzy': /--xyzzy.*--help/,
     // a short flag
     '-x': /-x;.*--help/,
@@ -151,23 +150,23 @@ describe('options', { concurrency: 4 }, () => {
     // a value given to a switch
     '--dev=yes': /--dev takes no value/,
     'improt x': /improt; did you mean import\?/,
-    // the known words that share the longest beginning
+    // several similar names
     '--prot': /--prot; did you mean --port or --plugin\?/,
     '--tls': /--tls; did you mean --tls-cert or --tls-key\?/,
     cpoy: /cpoy; did you mean copy or check\?/,
     'improt --help': /improt.*import/,
-    // --expires at a start
+    // --expires without a command
     '--expires 1d': /--expires/,
     'PORT=eighty': /^PORT must be .*"eighty"/,
     // a bad host
     '--host http://x': /^--host/,
-    // a host that is not of this machine
+    // an address of another machine
     '--host 203.0.113.1 --storage memory:': /203\.0\.113\.1.*--host/,
-    // a host that is no name
+    // an unknown host
     '--host nowhere.invalid --storage memory:': /nowhere\.invalid.*--host/,
-    // an address that lacks its interface
+    // a link-local address without its interface
     '--host fe80::1 --storage memory:': /^cannot listen on fe80::1 port 0: .*--host/,
-    // a database that breaks off
+    // an incomplete database URL
     '--storage postgres://ann:secret@[': /^--storage must be .* or a URL such as postgres:/,
     // an unknown storage
     '--storage redis://ann:secret@db': /^--storage must be file:PATH/,
@@ -176,12 +175,12 @@ describe('options', { concurrency: 4 }, () => {
     // a body limit of 0
     '--max-body-bytes 0': /^--max-body-bytes.*from 1 to 16777216/,
     'PETSTORE_MAX_BODY_BYTES=268435457': /^PETSTORE_MAX_BODY_BYTES/,
-    // a drain that is no number
+    // a drain with a unit
     '--drain 5s': /^--drain must be a whole number from 0 to 3600/,
     'PETSTORE_DRAIN=3601': /^PETSTORE_DRAIN must be/,
-    // a base URL that is no URL
+    // a base URL without a scheme
     '--base-url api.example.com': /^--base-url must be an absolute URL/,
-    // a base URL that breaks off
+    // an incomplete base URL
     '--base-url https://[': /^--base-url/,
     'PETSTORE_STAGING_BASE_URL=x': /^PETSTORE_STAGING_BASE_URL/,
     // an unknown log level
@@ -190,14 +189,14 @@ describe('options', { concurrency: 4 }, () => {
     // an unknown log format
     '--log-format xml': /^--log-format must be one of text, json/,
     'PETSTORE_LOG_FORMAT=JSON': /^PETSTORE_LOG_FORMAT/,
-    // --after at a start
+    // --after without a command
     '--after 1': /--after is not for a start/,
-    // a key that is not ASCII, without repeating it
+    // a key that is not ASCII; the message does not repeat it
     'PETSTORE_API_KEYS=good,schlüssel': /^PETSTORE_API_KEYS: key 2 (?!.*schl)/,
-    // a keys file that is not there
+    // a missing keys file
     '--keys-file nowhere.json': /nowhere\.json.*--keys-file/,
     'PETSTORE_KEYS_FILE=nowhere.json': /nowhere\.json.*PETSTORE_KEYS_FILE/,
-    // no key at all, saying how to make one
+    // no key
     'PETSTORE_API_KEYS=': /keys add NAME.*PETSTORE_API_KEYS.*--dev/,
     // a flag of another command
     'PETSTORE_API_KEYS= keys list --port 1': /--port.*keys/,
@@ -210,7 +209,7 @@ describe('options', { concurrency: 4 }, () => {
   });
   testRefusal([''], /^unknown command ""; --help lists all/);
   testRefusal(['HOST=a b'], /^HOST/);
-  // each refusal names its source
+  // The message names the source of the value.
   testRefusal(
     'HOST=203.0.113.1 --storage memory:',
     /^cannot listen on 203\.0\.113\.1 port \d+: this machine has no such address; choose another with HOST$/m,
@@ -220,11 +219,11 @@ describe('options', { concurrency: 4 }, () => {
     /there is no such host; choose another with HOST$/m,
   );
   testRefusal(['PETSTORE_API_KEYS= , ,'], /no API key/);
-  // a value of great length, cut
+  // A long value is cut.
   testRefusal(['--log', 'x'.repeat(5_000)], /^--log.{0,120}x…"$/m);
-  // control characters in a value, on one line
+  // Control characters are escaped in a value
   testRefusal(['--log', 'a\nb\u2028\u001b[2J'], /^--log/);
-  // control characters in a flag, on one line
+  // and in a flag.
   testRefusal(['--a\nb\u0085'], /unknown flag "--a\\nb\\u0085"/);
   for (const port of [
     '65536',
@@ -240,60 +239,54 @@ describe('options', { concurrency: 4 }, () => {
   ])
     testRefusal([`--port=${port}`], /^--port must be a whole number from 0 to 65535/);
 
-  testInFolder('a port in use is refused with exit 2, its number and the mend', async (here, t) => {
+  testInFolder('exits with 2 for a port in use, with its number and a hint', async (here, t) => {
     const port = await takenPort(t);
-    const told = new RegExp(`port ${port}: the port is in use; choose another with --port\n$`);
+    const message = new RegExp(`port ${port}: the port is in use; choose another with --port\n$`);
     for (const storage of ['memory:', 'file:pets/a.jsonl'])
-      await here.refuses(`--port ${port} --storage ${storage}`, 2, told);
-    assert.deepEqual(here.names(), [], 'no folder is made for a server that cannot listen');
+      await here.refuses(`--port ${port} --storage ${storage}`, 2, message);
+    assert.deepEqual(here.names(), [], 'a server that cannot listen creates no folder');
   });
 
-  testInFolder('a missing key is reported before a port in use', async (here, t) => {
+  testInFolder('reports a missing key before a port in use', async (here, t) => {
     const port = await takenPort(t);
     for (const storage of ['', ' --storage file:pets.jsonl'])
       await here.refuses(`PETSTORE_API_KEYS= --port ${port}${storage}`, 2, /^there is no API key/);
     assert.deepEqual(here.names(), []);
   });
 
-  testInFolder(
-    'every variable of the table works, and an empty one counts as unset',
-    async (here) => {
-      const server = await here.start(
-        'HOST=127.0.0.2 PETSTORE_STORAGE=memory: PETSTORE_KEYS_FILE= PETSTORE_PLUGINS= PETSTORE_MAX_BODY_BYTES=40 ' +
-          'PETSTORE_BASE_URL=https://api.example.com/v1 PETSTORE_STAGING_BASE_URL=https://staging.example.com/v1 ' +
-          'PETSTORE_TLS_CERT= PETSTORE_LOG=',
-      );
-      assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
-      assert.equal(await server.status('/v1/pets'), 200);
-      assert.equal((await server.add('x')).status, 201);
-      assert.equal((await server.add('x'.repeat(40))).status, 413);
-      const { servers } = JSON.parse(await server.text('/openapi.json'));
-      assert.deepEqual(servers, [
-        { url: 'https://api.example.com/v1' },
-        { url: 'https://staging.example.com/v1' },
-        { url: '/v1' },
-      ]);
-      assert.deepEqual(here.names(), []);
-    },
-  );
+  testInFolder('reads each variable, and treats an empty variable as unset', async (here) => {
+    const server = await here.start(
+      'HOST=127.0.0.2 PETSTORE_STORAGE=memory: PETSTORE_KEYS_FILE= PETSTORE_PLUGINS= PETSTORE_MAX_BODY_BYTES=40 ' +
+        'PETSTORE_BASE_URL=https://api.example.com/v1 PETSTORE_STAGING_BASE_URL=https://staging.example.com/v1 ' +
+        'PETSTORE_TLS_CERT= PETSTORE_LOG=',
+    );
+    assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
+    assert.equal(await server.status('/v1/pets'), 200);
+    assert.equal((await server.add('x')).status, 201);
+    assert.equal((await server.add('x'.repeat(40))).status, 413);
+    const { servers } = JSON.parse(await server.text('/openapi.json'));
+    assert.deepEqual(servers, [
+      { url: 'https://api.example.com/v1' },
+      { url: 'https://staging.example.com/v1' },
+      { url: '/v1' },
+    ]);
+    assert.deepEqual(here.names(), []);
+  });
+
+  testInFolder('a flag overrides the environment, and --host ::1 listens on IPv6', async (here) => {
+    const server = await here.start(
+      'HOST=a/b PORT=bad PETSTORE_STORAGE=bad PETSTORE_MAX_BODY_BYTES=bad PETSTORE_BASE_URL=bad PETSTORE_LOG=bad ' +
+        '--host=::1 --port 0 --storage=memory: --max-body-bytes 100 --base-url=http://one/v1 ' +
+        '--staging-base-url http://two/v1 --log=info',
+    );
+    assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
+    const { servers } = JSON.parse(await server.text('/openapi.json'));
+    assert.equal(servers.length, 3);
+    assert.equal((await server.add('x'.repeat(100))).status, 413);
+  });
 
   testInFolder(
-    'a flag beats the environment, in both spellings, even a bad one; --host ::1 listens on IPv6',
-    async (here) => {
-      const server = await here.start(
-        'HOST=a/b PORT=bad PETSTORE_STORAGE=bad PETSTORE_MAX_BODY_BYTES=bad PETSTORE_BASE_URL=bad PETSTORE_LOG=bad ' +
-          '--host=::1 --port 0 --storage=memory: --max-body-bytes 100 --base-url=http://one/v1 ' +
-          '--staging-base-url http://two/v1 --log=info',
-      );
-      assert.match(server.url, /^http:\/\/\[::1\]:\d+$/);
-      const { servers } = JSON.parse(await server.text('/openapi.json'));
-      assert.equal(servers.length, 3);
-      assert.equal((await server.add('x'.repeat(100))).status, 413);
-    },
-  );
-
-  testInFolder(
-    'F7: a storage that cannot be used is refused with exit 3 and one line',
+    'F7 exits with 3 and one line for a storage that cannot be used',
     { file: '' },
     async (here) => {
       mkdirSync(here.at('pets.jsonl'));

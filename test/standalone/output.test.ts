@@ -1,4 +1,4 @@
-// A command whose result cannot be written says so: on a full disk, or where the reader is gone.
+// Tests commands whose result cannot be written, because the disk is full or the reader is gone.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe } from 'node:test';
@@ -12,7 +12,7 @@ function runIntoFull(line: string, here: WorkingFolder): Promise<Ended> {
 
 describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/full') }, () => {
   testInFolder(
-    'keys add whose key was shown to nobody: exit 2, and how to revoke it',
+    'keys add exits with 2 and says how to revoke the key if the disk is full',
     async (here) => {
       const line =
         /^standard output cannot be written \(ENOSPC.*\): the key bob is in data\/keys\.json, but was not printed; revoke it with `node dist\/server\.js keys revoke bob`\n$/;
@@ -21,17 +21,20 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
     },
   );
 
-  testInFolder('keys add whose reader is gone: exit 2, and how to revoke it', async (here) => {
-    const adding = here.begin('keys add bob');
-    adding.child.stdout?.destroy();
-    assertRefused(
-      await adding.ended,
-      2,
-      /\(.*EPIPE\): the key bob .* `node dist\/server\.js keys revoke bob`/,
-    );
-  });
+  testInFolder(
+    'keys add exits with 2 and says how to revoke the key if its reader is gone',
+    async (here) => {
+      const adding = here.begin('keys add bob');
+      adding.child.stdout?.destroy();
+      assertRefused(
+        await adding.ended,
+        2,
+        /\(.*EPIPE\): the key bob .* `node dist\/server\.js keys revoke bob`/,
+      );
+    },
+  );
 
-  for (const [line, told] of Object.entries({
+  for (const [line, message] of Object.entries({
     'keys list': /the result is lost/,
     'check pets.jsonl': /the result is lost/,
     'check pets.jsonl --salvage out.jsonl': /the result is lost/,
@@ -41,7 +44,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
     '--version': /the result is lost/,
   }))
     testInFolder(
-      `${line}: a result that cannot be written says so, exit 2`,
+      `${line} exits with 2 if its result cannot be written`,
       {
         'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n',
         'more.jsonl': '{"name":"a","categoryId":1}\n',
@@ -49,7 +52,7 @@ describe('the result of a command', { concurrency: 4, skip: !existsSync('/dev/fu
       async (here) => {
         await here.command('keys add alice');
         const ended = await runIntoFull(line, here);
-        assertRefused(ended, 2, told);
+        assertRefused(ended, 2, message);
         assert.match(ended.stderr, /^standard output cannot be written \(ENOSPC/);
       },
     );

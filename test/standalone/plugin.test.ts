@@ -1,4 +1,4 @@
-// Plugins of the operator: by path, by package, and refused.
+// Tests plugins that the operator names: loading by path and by package, and refusals.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { describe } from 'node:test';
@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { assertRefused, root } from '../support/process.js';
 import { testInFolder, testRefusal } from '../support/working-folder.js';
 
-/** A plugin whose one route is answered by a function of this code. */
+/** Returns the code of a plugin with one route, whose handler has this code. */
 const routing = (path: string, handler: string): string =>
   `plugin = (host) => host.route({ path: '${path}', methods: { GET: { handler: ${handler} } } });`;
 const named = (path: string): string =>
@@ -14,7 +14,7 @@ const named = (path: string): string =>
 
 describe('plugins', { concurrency: 4 }, () => {
   testInFolder(
-    'a fault that nobody caught is logged, stops the server as a signal does, and exits 70',
+    'logs an uncaught error of a plugin, closes regularly and exits with 70',
     async (here) => {
       const failing =
         "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";
@@ -33,11 +33,11 @@ describe('plugins', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    '--plugin can be repeated, PETSTORE_PLUGINS hold several: a path, a file URL, a package of the working folder',
+    'loads several plugins by path, file URL, and package of the working folder',
     {
       'one.cjs': named('/one'),
       'two.cjs': named('/two'),
-      // As npm would install it.
+      // A package as npm installs it.
       'node_modules/@some/plugin/index.js': named('/three'),
       'node_modules/@some/plugin/package.json': '{"name":"@some/plugin","version":"1.0.0"}',
     },
@@ -49,7 +49,7 @@ describe('plugins', { concurrency: 4 }, () => {
       for (const path of ['/one', '/two', '/three'])
         assert.equal(await server.status(path), 200, path);
 
-      // The variable holds several with commas between.
+      // The variable is a comma-separated list.
       const PETSTORE_PLUGINS = ` ./one.cjs, ${here.at('two.cjs')},`;
       const other = await here.start('--storage memory:', { PETSTORE_PLUGINS });
       for (const path of ['/one', '/two']) assert.equal(await other.status(path), 200, path);
@@ -58,7 +58,7 @@ describe('plugins', { concurrency: 4 }, () => {
 
   const fail = "() => { throw new PetstoreError('unsupported_media_type', 'Not this one.'); }";
   testInFolder(
-    "a PetstoreError that a plugin has from the package is the server's own, and its status reaches the client",
+    'responds with the status of a PetstoreError that a plugin imports from the package',
     {
       'module.mjs': `import { PetstoreError } from 'petstore'; export const ${routing('/esm', fail)}`,
       'script.cjs': `const { PetstoreError } = require('petstore'); exports.${routing('/cjs', fail)}`,
@@ -80,7 +80,7 @@ describe('plugins', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'a plugin that --plugin names twice, by one name or by two, is refused with exit 2',
+    'exits with 2 if --plugin names a plugin twice, even by two names',
     { 'one.cjs': named('/one') },
     async (here) => {
       const url = pathToFileURL(here.at('one.cjs')).href;
@@ -89,12 +89,12 @@ describe('plugins', { concurrency: 4 }, () => {
         ['./one.cjs', url],
         ['faults', 'faults'],
       ] as const) {
-        const told = new RegExp(
+        const message = new RegExp(
           `^--plugin ${other} names a plugin that is already loaded; name it once\n$`,
         );
-        await here.refuses(`--plugin ${one} --plugin ${other}`, 2, told);
+        await here.refuses(`--plugin ${one} --plugin ${other}`, 2, message);
       }
-      // What another option turns on may be named too.
+      // A plugin that another option turns on may also be named.
       const dev = await here.start('--storage memory: --dev --plugin docs');
       assert.equal(await dev.status('/docs'), 200);
     },
@@ -111,18 +111,18 @@ describe('plugins', { concurrency: 4 }, () => {
     ['./a.mjs', { 'a.mjs': '\nundefined.call();' }, 'a.mjs:2', 'Cannot read properties'],
   ] as const)
     testInFolder(
-      `an error in the source of ${plugin} is refused with ${place} and ${reason}`,
+      `exits with 2 for an error in the source of ${plugin}, and names ${place}`,
       files,
       async (here) => {
-        const told = new RegExp(
+        const message = new RegExp(
           `^--plugin ${plugin} cannot be loaded \\(${reason}.*, in ${here.at(place)}\\); fix the plugin, or leave it out\n$`,
         );
-        await here.refuses(['--plugin', plugin], 2, told);
+        await here.refuses(['--plugin', plugin], 2, message);
       },
     );
 
   testInFolder(
-    'a syntax error is located without running the modules that are sound',
+    'locates a syntax error without running any module',
     {
       'a.mjs': "import './b.mjs';\nimport './c.mjs';",
       'b.mjs': "await import('node:fs').then(({ writeFileSync }) => writeFileSync('ran', ''));",
@@ -137,12 +137,12 @@ describe('plugins', { concurrency: 4 }, () => {
   for (const [what, text, reason] of [
     ['returns a function', 'export default () => () => undefined', 'it returned a function: .*'],
     [
-      'waits for no promise',
+      'calls waitFor without a promise',
       'export default (host) => host.waitFor(5)',
       'waitFor takes a promise, not 5',
     ],
     [
-      'fails once all have started',
+      'throws in onStart',
       "export default (host) => host.onStart(() => { throw new Error('no start'); })",
       'no start',
     ],
@@ -152,24 +152,20 @@ describe('plugins', { concurrency: 4 }, () => {
       'around takes a function, not undefined',
     ],
   ] as const)
-    testInFolder(
-      `a plugin that ${what} is refused with exit 2`,
-      { 'a.mjs': text },
-      async (here) => {
-        const told = new RegExp(`^--plugin ./a.mjs failed to start \\(${reason}\\); `);
-        await here.refuses('--plugin ./a.mjs --storage memory: --port 0', 2, told);
-      },
-    );
+    testInFolder(`exits with 2 for a plugin that ${what}`, { 'a.mjs': text }, async (here) => {
+      const message = new RegExp(`^--plugin ./a.mjs failed to start \\(${reason}\\); `);
+      await here.refuses('--plugin ./a.mjs --storage memory: --port 0', 2, message);
+    });
 
-  for (const [what, name, text, told] of [
+  for (const [what, name, text, message] of [
     [
-      'that is not there',
+      'that does not exist',
       './nowhere.js',
       '',
       /^--plugin \.\/nowhere\.js cannot be loaded .*name an installed package/,
     ],
     ['of an unknown name', 'no-such-plugin', '', /^--plugin no-such-plugin cannot be loaded/],
-    ['that leads out of the shipped ones', '..%2fserver', '', /cannot be loaded/],
+    ['with a path outside of the shipped plugins', '..%2fserver', '', /cannot be loaded/],
     [
       'with a syntax error',
       './plugin.mjs',
@@ -182,12 +178,7 @@ describe('plugins', { concurrency: 4 }, () => {
       'throw new Error("no\\nluck");',
       /cannot be loaded \(no\);/,
     ],
-    [
-      'that throws what is no error',
-      './plugin.mjs',
-      'throw "no luck";',
-      /cannot be loaded \(no luck\);/,
-    ],
+    ['that throws a string', './plugin.mjs', 'throw "no luck";', /cannot be loaded \(no luck\);/],
     [
       'that exports no function',
       './plugin.mjs',
@@ -197,25 +188,25 @@ describe('plugins', { concurrency: 4 }, () => {
   ] as const)
     testRefusal(
       `--plugin ${name} --dev`,
-      told,
+      message,
       text === '' ? {} : { [name]: text },
       `a plugin ${what}`,
     );
 
   for (const [what, text, reason] of [
-    ['whose path is taken', named('/v1/pets'), '.*/v1/pets'],
+    ['whose path is already used', named('/v1/pets'), '.*/v1/pets'],
     [
       'that throws',
       'exports.plugin = () => { throw new Error("no\\nluck"); };',
       'no\\); fix the plugin',
     ],
     [
-      'that opens what cannot be opened',
+      'whose promise rejects',
       "exports.plugin = (host) => host.waitFor(Promise.reject(new Error('no such engine')));",
       'no such engine\\); fix the plugin',
     ],
     [
-      'whose own port is taken',
+      'whose port is in use',
       `exports.plugin = (host) => host.waitFor(new Promise((resolve, reject) => {
         const one = require('node:net').createServer().listen(0, '127.0.0.1', () =>
           require('node:net').createServer().once('error', reject).listen(one.address().port, '127.0.0.1'));
@@ -223,16 +214,16 @@ describe('plugins', { concurrency: 4 }, () => {
       'listen EADDRINUSE.*\\); fix the plugin',
     ],
   ] as const) {
-    const told = new RegExp(`^--plugin \\./plugin\\.cjs failed to start \\(${reason}`);
+    const message = new RegExp(`^--plugin \\./plugin\\.cjs failed to start \\(${reason}`);
     testRefusal(
       '--plugin ./plugin.cjs --storage memory:',
-      told,
+      message,
       { 'plugin.cjs': text },
       `a plugin ${what}`,
     );
   }
 
-  testInFolder('the storage is closed again after a plugin that throws', async (here) => {
+  testInFolder('closes the storage if a plugin throws', async (here) => {
     const text = `exports.plugin = ({ storage }) => {
       const { close } = storage;
       storage.close = async () => { await close.call(storage); process.stdout.write('closed'); };
@@ -245,7 +236,7 @@ describe('plugins', { concurrency: 4 }, () => {
   });
 
   testInFolder(
-    'a plugin is called with an open storage',
+    'opens the storage before it calls a plugin',
     {
       'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n{"id":2,"name":"b","categoryId":1}\n',
       'plugin.cjs':

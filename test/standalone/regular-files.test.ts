@@ -1,4 +1,4 @@
-// Which files the server reads: regular ones, and links to these. Anything else could block it.
+// Tests that the server reads only regular files and links to them, because others could block it.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, symlinkSync } from 'node:fs';
@@ -7,13 +7,13 @@ import { describe } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
 import { testInFolder, type WorkingFolder } from '../support/working-folder.js';
 
-/** Makes a pipe, and the folder that it is in. */
+/** Makes a pipe and its folder. */
 function makePipe(here: WorkingFolder, name: string): void {
   mkdirSync(dirname(here.at(name)), { recursive: true });
   execFileSync('mkfifo', [here.at(name)]);
 }
 
-/** The options that name a file, with that file. */
+/** The command line for each option that names a file. */
 const refusals: Readonly<Record<string, (name: string) => string>> = {
   'a certificate': (name) => `--tls-cert ${name} --tls-key file`,
   'a key of a certificate': (name) => `--tls-cert file --tls-key ${name}`,
@@ -30,7 +30,7 @@ describe('files that the server reads', { concurrency: 4 }, () => {
       async (here) => {
         makePipe(here, 'pipe');
         symlinkSync('pipe', here.at('link'));
-        // A plugin's folder would be a package.
+        // A plugin may be a folder, because a package is one.
         const folder = what === 'a plugin' ? [] : ['.'];
         for (const name of ['./pipe', './link', ...folder, '/dev/zero'])
           await here.refuses(`--storage memory: ${lineOf(name)}`, 2, /is not a regular file/);
@@ -65,7 +65,7 @@ describe('files that the server reads', { concurrency: 4 }, () => {
   });
 
   testInFolder(
-    'a pipe in place of the keys file leaves the last good keys, and SIGTERM ends the server',
+    'keeps the old keys if a pipe replaces the keys file, and stops on SIGTERM',
     { 'keys.json': '{"keys":[]}' },
     async (here) => {
       const server = await here.start('--storage memory: --keys-file keys.json');

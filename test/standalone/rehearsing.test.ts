@@ -1,5 +1,4 @@
-// What clients are built against: --seed, --clock and the faults plugin of the process, and a
-// memory storage that begins with animals.
+// Tests the aids for developers of clients: --seed, --clock, resets, and memoryStorage with pets.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +17,7 @@ const resetOf = ({ url }: StartedServer): Promise<Response> =>
   fetch(`${url}/v1/reset`, { method: 'POST', headers: { Authorization: `Bearer ${apiKey}` } });
 
 describe('--seed', { concurrency: 4 }, () => {
-  testInFolder('an empty memory storage begins with the animals of the file', async (here) => {
+  testInFolder('an in-memory storage starts with the pets of the file', async (here) => {
     const server = await here.start(seeded);
     const last = await server.text(`/v1/pets/${samples.length}`);
     assert.equal(last, samples.at(-1)?.replace('{', `{"id":${samples.length},`));
@@ -27,7 +26,7 @@ describe('--seed', { concurrency: 4 }, () => {
   });
 
   testInFolder(
-    'C63 a file storage begins with them once, and has no reset; one that holds animals is left as it is, and the log says so',
+    'C63 adds the seed only to an empty storage file, which has no reset',
     {
       'two.jsonl': '{"name":"a","categoryId":1}\n\n{"name":"b","categoryId":2,"status":"sold"}\n',
     },
@@ -46,11 +45,11 @@ describe('--seed', { concurrency: 4 }, () => {
 
   testRefusals(
     {
-      // a bad line of a seed
+      // an invalid line
       '--seed bad.jsonl': /^bad\.jsonl line 2: name must be a string/,
-      // a seed that is not there
+      // a missing file
       '--seed none.jsonl': /^--seed none\.jsonl cannot be read .*; name a JSON Lines file/,
-      // standard input, which a seed does not read
+      // standard input
       '--seed -': /^--seed must be a file: "-"; write \.\/- for a file with this name/,
       'PETSTORE_SEED=-': /^PETSTORE_SEED must be a file/,
     },
@@ -79,7 +78,7 @@ describe('--clock', () => {
     );
 
   testInFolder(
-    'C63 C64: the deprecated route is there until its last second, and 404 after it; a reset begins the seed and the clock anew, and Date and the times of the log are of the clock',
+    'C63 C64 the clock of --clock ends the deprecated route, and a reset restarts clock and seed',
     async (here) => {
       const clock = '2030-12-06T00:59:58.5+01:00';
       const server = await here.start([...seeded, '--plugin', 'faults', '--clock', clock]);
@@ -91,7 +90,7 @@ describe('--clock', () => {
       for (const time of [now, (await server.said('listening'))['time']])
         assert.match(String(time), /^2030-12-0(5T23:59:5|6T00)/);
 
-      // It runs on from there: the answer changes while we ask, and with it the day of the header.
+      // The clock passes midnight during the test.
       await until('the end of the route', async () => (await server.status('/v1/pets/1')) === 404);
       const after = await server.get('/v1/pets');
       assert.equal(after.status, 200);
@@ -110,11 +109,11 @@ describe('--clock', () => {
 });
 
 testInFolder(
-  'C64 at the end of the year 9999 the clock of --clock stands still, and adding goes on',
+  'C64 the clock of --clock stops at the end of the year 9999, and pets can still be added',
   async (here) => {
     const server = await here.start('--storage memory: --clock 9999-12-31T23:59:59.99Z');
     const lastTime = '9999-12-31T23:59:59.999Z';
-    // The start took more than the ten milliseconds that are left.
+    // The start takes longer than the ten milliseconds that are left.
     assert.equal((await server.add('Rex')).status, 201);
     const headers = {
       Authorization: `Bearer ${apiKey}`,
@@ -131,7 +130,7 @@ testInFolder(
   },
 );
 
-test('memoryStorage({ pets }) begins with them as 1, 2, 3 …, and refuses what is no animal or no option', async () => {
+test('memoryStorage({ pets }) numbers its pets from 1, and rejects invalid pets and options', async () => {
   const rex = { name: 'Rex', categoryId: 1n };
   const tom = { name: 'Tom', categoryId: 2n, status: 'sold' } as const;
   const storage = memoryStorage({ pets: new Set([rex, tom]) });

@@ -1,5 +1,4 @@
-// The texts of settings: a stray character is refused, because it would name another file, key or
-// address. What a message repeats is short, visible and without a password.
+// Tests that settings with a stray character are refused, and that messages quote values safely.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { describe } from 'node:test';
@@ -7,7 +6,7 @@ import { apiKey, assertRefused, freePort } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { testInFolder, testRefusal } from '../support/working-folder.js';
 
-/** A value that each variable may have; `memory:` is the storage where the variable is another. */
+/** A valid value of each variable. */
 const values: Readonly<Record<string, string>> = {
   HOST: '127.0.0.1',
   PORT: '0',
@@ -29,7 +28,7 @@ const values: Readonly<Record<string, string>> = {
   PETSTORE_LOG_FORMAT: 'json',
 };
 
-/** The settings that name a file, with a text before and behind the path. */
+/** The settings that name a file, with the text before the path. */
 const paths: readonly (readonly [name: string, before: string])[] = [
   ['PETSTORE_STORAGE=', 'file:'],
   ['PETSTORE_SEED=', ''],
@@ -43,7 +42,7 @@ const paths: readonly (readonly [name: string, before: string])[] = [
   ['--tls-cert=', ''],
 ];
 
-/** Command lines whose words name a file, each in place of FILE. */
+/** Command lines that name a file at FILE. */
 const commands = [
   'import FILE',
   'check FILE',
@@ -57,7 +56,7 @@ const commands = [
 
 describe('the text of a setting', { concurrency: 4 }, () => {
   testInFolder(
-    'C76 a stray character around the value of any variable is refused, and nothing is touched',
+    'C76 refuses a stray character at the ends of each variable and changes no file',
     async (here) => {
       const { stdout: help } = await here.command('--help');
       const variables = [...help.matchAll(/\[([A-Z_]+)\]|^ {2}([A-Z_]+) /gm)].map(
@@ -78,7 +77,7 @@ describe('the text of a setting', { concurrency: 4 }, () => {
     },
   );
 
-  for (const [text, told] of [
+  for (const [text, message] of [
     ['file:a.jsonl\r', /carriage return at its end: "file:a\.jsonl\\r"; .* LF instead of CR LF/],
     ['file:a.jsonl ', /has a blank at one end: "file:a\.jsonl "/],
     [' file:a.jsonl', /has a blank at one end/],
@@ -99,52 +98,52 @@ describe('the text of a setting', { concurrency: 4 }, () => {
     ['memory: ', /has a blank at one end/],
     ['postgres://ann:secret@db.example/pets\r', /has a carriage return/],
     ['postgres://ann:secret@db.example/"pets"', /has a quote/],
-    // An @ in a password would show the rest of the password as the host.
+    // With an @ in the password, the rest of the password would be taken for the host.
     ['postgres://ann:p@ss/secret@db.example/pets', /%40 for @/],
     ['postgres://ann:p@ss?secret@db.example/pets', /%40 for @/],
   ] as const) {
-    testRefusal([`PETSTORE_STORAGE=${text}`], new RegExp(`^PETSTORE_STORAGE .*${told.source}`));
-    testRefusal(['--storage', text], new RegExp(`^--storage .*${told.source}`));
+    testRefusal([`PETSTORE_STORAGE=${text}`], new RegExp(`^PETSTORE_STORAGE .*${message.source}`));
+    testRefusal(['--storage', text], new RegExp(`^--storage .*${message.source}`));
   }
 
   testInFolder(
-    'C76 a path that begins with ~ or a variable is refused in every setting and operand',
+    'C76 refuses a path that begins with ~ or a variable in each setting and operand',
     { 'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n' },
     async (here) => {
       const before = here.names();
       for (const path of ['~/x', '~bob/x', '~', '$HOME/x', `\${HOME}/x`]) {
-        const told = path.startsWith('~') ? /begins with ~, .*\$HOME/ : /begins with a variable/;
+        const message = path.startsWith('~') ? /begins with ~, .*\$HOME/ : /begins with a variable/;
         for (const [name, prefix] of paths)
-          await here.refuses([`${name}${prefix}${path}`], 2, told);
+          await here.refuses([`${name}${prefix}${path}`], 2, message);
         for (const line of commands)
-          await here.refuses(line.replace('FILE', path.replaceAll('$', '$$$$')), 2, told);
+          await here.refuses(line.replace('FILE', path.replaceAll('$', '$$$$')), 2, message);
       }
       assert.deepEqual(here.names(), before);
     },
   );
 
   testInFolder(
-    'C76 a path whose bytes are not UTF-8 is refused in every setting and operand',
+    'C76 refuses a path that is not UTF-8 in each setting and operand',
     { 'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n' },
     async (here) => {
       const before = here.names();
-      const told = /has bytes that are not UTF-8: ".*\\ufffd/;
+      const message = /has bytes that are not UTF-8: ".*\\ufffd/;
       const env = { PETSTORE_API_KEYS: apiKey };
       for (const [name, prefix] of paths) {
         const word = `"${name}${prefix}$(printf 'a\\377.jsonl')"`;
         const line = name.startsWith('-') ? `"$0" "$1" ${word}` : `env ${word} "$0" "$1"`;
-        assertRefused(await here.shell(line, env).ended, 2, told);
+        assertRefused(await here.shell(line, env).ended, 2, message);
       }
       for (const command of commands) {
         const words = command.replace('FILE', "$(printf 'a\\377.jsonl')");
-        assertRefused(await here.shell(`"$0" "$1" ${words}`, env).ended, 2, told);
+        assertRefused(await here.shell(`"$0" "$1" ${words}`, env).ended, 2, message);
       }
       assert.deepEqual(here.names(), before);
     },
   );
 
   testInFolder(
-    'C76 a working folder whose name is not UTF-8, or that is gone, is refused',
+    'C76 refuses a working folder that was removed or whose name is not UTF-8',
     async (here) => {
       const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
       const strange = 'mkdir "$(printf \'a\\377\')" && cd "$(printf \'a\\377\')"';
@@ -165,7 +164,7 @@ describe('the text of a setting', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'C76 blanks, apostrophes and letters of any script within a path stay',
+    'C76 accepts blanks, apostrophes and letters of any script within a path',
     async (here) => {
       const path = "o'brien/my pets/größe #1/動物.jsonl";
       const server = await here.start(['--storage', `file:${path}`]);
@@ -175,7 +174,7 @@ describe('the text of a setting', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder('C76 an API key may hold quotes, though not around it', async (here) => {
+  testInFolder('C76 accepts quotes within an API key, but not around it', async (here) => {
     const key = `a"b'c\``;
     const server = await here.start(['--storage', 'memory:'], { PETSTORE_API_KEYS: `x, ${key}` });
     assert.equal(await server.status('/v1/pets', key), 200);
@@ -184,7 +183,7 @@ describe('the text of a setting', { concurrency: 4 }, () => {
   });
 });
 
-describe('what a message repeats of a value', { concurrency: 4 }, () => {
+describe('the value in a message', { concurrency: 4 }, () => {
   const long = 'x'.repeat(100_000);
   for (const line of [
     [long],
@@ -216,7 +215,7 @@ describe('what a message repeats of a value', { concurrency: 4 }, () => {
     ['verify', long, '--key', 'x'],
     ['verify', `http://127.0.0.1:1/${long}`, '--key', 'x'],
   ])
-    testInFolder(`is bounded: ${line.join(' ').slice(0, 60)}`, async (here) => {
+    testInFolder(`is cut to a bounded length: ${line.join(' ').slice(0, 50)}`, async (here) => {
       const words = ['--clock'].includes(line[0] ?? '') ? ['--storage', 'memory:', ...line] : line;
       const ended = await here.command(words);
       assertRefused(ended, 2, /./);
@@ -242,7 +241,7 @@ describe('what a message repeats of a value', { concurrency: 4 }, () => {
 
 describe('a terminal', () => {
   testInFolder(
-    'a dumb one gets no escape sequences',
+    'gets no escape sequences if it is dumb',
     { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
     async (here) => {
       const env = { TERM: 'dumb', FORCE_COLOR: '1' };
@@ -265,7 +264,7 @@ describe("Node's permission model", () => {
   const reading = `${flag} --allow-fs-read=* --no-warnings`;
   const allowed = hasNet ? `${reading} --allow-net` : reading;
 
-  for (const [line, told, code] of [
+  for (const [line, message, code] of [
     [
       '--storage file:a.jsonl',
       /denies access to \/.*\/a\.jsonl: start Node with --allow-fs-write/,
@@ -276,17 +275,17 @@ describe("Node's permission model", () => {
     ['import in.jsonl', /start Node with --allow-fs-write/, 3],
   ] as const)
     testInFolder(
-      `a denial is told as one: ${line}`,
+      `is named in the message if it denies access: ${line}`,
       { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
       async (here) => {
         const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
         const ended = await here.shell(`exec "$0" ${allowed} "$1" ${line}`, env).ended;
-        assertRefused(ended, code, told);
+        assertRefused(ended, code, message);
         assert.doesNotMatch(ended.stderr, /disk|folder writable|restricted/);
       },
     );
 
-  testInFolder('a denied port is told', async (here) => {
+  testInFolder('is named in the message if it denies ports', async (here) => {
     const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
     for (const line of hasNet ? ['--storage memory:', '--dev'] : []) {
       const ended = await here.shell(`exec "$0" ${reading} "$1" ${line}`, env).ended;
@@ -294,15 +293,15 @@ describe("Node's permission model", () => {
     }
   });
 
-  testInFolder('a server in memory needs no permission to write', async (here) => {
+  testInFolder('need not allow writing for a server with --storage memory:', async (here) => {
     const port = await freePort();
     const line = `exec "$0" ${allowed} "$1" --storage memory: --port ${port}`;
     here.shell(line, { PETSTORE_API_KEYS: apiKey });
-    const answers = () =>
+    const isListening = () =>
       fetch(`http://127.0.0.1:${port}/healthz`).then(
         ({ ok }) => ok,
         () => false,
       );
-    await until('the server', answers);
+    await until('the server', isListening);
   });
 });

@@ -1,4 +1,4 @@
-// The end: signals, what is under way then, and how long it may take.
+// Tests the shutdown: signals, requests in flight, and timeouts.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -14,24 +14,24 @@ import { testInFolder } from '../support/working-folder.js';
 
 const authorization = `Bearer ${apiKey}`;
 const post = bytesOf('POST', '/v1/pets', { authorization, body: '{"name":"Rex","categoryId":1}' });
-/** All of it but the end of its body. */
-const begun = post.slice(0, -10);
+/** The request without the end of its body. */
+const partialPost = post.slice(0, -10);
 
-/** A connection that is gone behind the test, with what is sent first. */
+/** Opens a connection until the end of the test, and sends a text. */
 async function open(t: TestContext, { port }: StartedServer, text: string): Promise<Client> {
   return (await connectTo(t, { port })).send(text);
 }
 
-/** True if the process still runs: one that has ended may wait for its parent, without a command. */
+/** True if the process runs. A zombie has an empty command line. */
 function isRunning(pid: string | undefined): boolean {
   const file = `/proc/${pid}/cmdline`;
   return existsSync(file) && readFileSync(file, 'utf8') !== '';
 }
 
-describe('the end', { concurrency: 8 }, () => {
+describe('the shutdown', { concurrency: 8 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     testInFolder(
-      `${signal} says so and exits 0, idle and half-open connections or not`,
+      `${signal} exits with 0 despite idle and silent connections, and is logged`,
       async (here, t) => {
         const server = await here.start();
         const idle = await open(t, server, bytesOf('GET', '/healthz'));
@@ -47,23 +47,23 @@ describe('the end', { concurrency: 8 }, () => {
   }
 
   testInFolder(
-    'requests under way finish and are stored; a half-sent one and a silent one do not hold it beyond 10 s',
+    'finishes requests in flight, but waits less than 10 s for an incomplete request',
     async (here, t) => {
       const server = await here.start();
-      const underWay = await open(t, server, begun);
-      const halfSent = await open(t, server, begun);
+      const inFlight = await open(t, server, partialPost);
+      const halfSent = await open(t, server, partialPost);
       await open(t, server, 'GET /v1/pets HTT');
-      // Answered on its own connection, so everything before it has been read too.
+      // Once this response has come, the server has read the requests above.
       assert.equal(await server.status('/healthz'), 200);
       const sentAt = performance.now();
       server.signal('SIGTERM');
       await server.said('stopping');
-      const answer = await underWay.send(post.slice(begun.length)).answer();
-      assert.deepEqual([answer.status, header(answer, 'Connection')], [201, 'close']);
+      const response = await inFlight.send(post.slice(partialPost.length)).answer();
+      assert.deepEqual([response.status, header(response, 'Connection')], [201, 'close']);
       assert.equal((await server.ended).code, 0);
-      // It takes 8 s; a busy machine may take some more.
+      // The shutdown takes 8 s, and longer on a busy machine.
       assert.ok(performance.now() - sentAt < 20_000);
-      await until('its end', () => halfSent.hasEnded);
+      await until('the end of the connection', () => halfSent.hasEnded);
       assert.match(
         here.read('data/pets.jsonl'),
         /^{"id":1,"name":"Rex","categoryId":1}\n{"commit"[^\n]*\n$/,
@@ -86,25 +86,25 @@ describe('the end', { concurrency: 8 }, () => {
     ['SIGINT', 130],
   ] as const) {
     testInFolder(
-      `C75 a second signal, ${second}, ends it at once with ${code}, but not within a second`,
+      `C75 a second signal, ${second}, exits at once with ${code}, unless it comes within a second`,
       async (here, t) => {
         const server = await here.start();
-        await open(t, server, begun);
+        await open(t, server, partialPost);
         assert.equal(await server.status('/healthz'), 200);
         const sentAt = performance.now();
         server.signal('SIGTERM');
         await server.said('stopping');
         assert.equal(await insist(server, second), code);
         const ms = performance.now() - sentAt;
-        // A stop that waits for the request takes 8 s and more; a busy machine may take one or two
-        // for anything.
+        // A shutdown that waits for the request takes at least 8 s. A busy machine may add one or
+        // two seconds.
         assert.ok(ms >= 1_000 && ms < 6_500, `${ms}`);
       },
     );
   }
 
   testInFolder(
-    'C75 signals that a runner repeats at once are one: the request in flight is answered',
+    'C75 signals that are repeated at once count as one, and the request in flight is finished',
     {
       'twice.mjs': `process.on('SIGUSR2', () => {
         for (const signal of ['SIGINT', 'SIGTERM', 'SIGINT']) process.emit(signal, signal, 2);
@@ -113,18 +113,18 @@ describe('the end', { concurrency: 8 }, () => {
     async (here, t) => {
       const env = { NODE_OPTIONS: `--import ${pathToFileURL(here.at('twice.mjs')).href}` };
       const server = await here.start('', env);
-      const inFlight = await open(t, server, begun);
+      const inFlight = await open(t, server, partialPost);
       assert.equal(await server.status('/healthz'), 200);
       server.signal('SIGUSR2');
       await server.said('stopping');
-      assert.equal((await inFlight.send(post.slice(begun.length)).answer()).status, 201);
+      assert.equal((await inFlight.send(post.slice(partialPost.length)).answer()).status, 201);
       assert.equal((await server.ended).code, 0);
       assert.equal(server.log.filter(({ msg }) => msg === 'stopping').length, 1);
     },
   );
 
   testInFolder(
-    'C75 a request that is cut at the timeout is exit 1, and the log says how many were',
+    'C75 exits with 1 if requests are cut at the timeout, and logs their number',
     {
       'plugin.mjs': 'export default ({ around }) => around(() => new Promise(() => {}));',
     },
@@ -144,7 +144,7 @@ describe('the end', { concurrency: 8 }, () => {
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     testInFolder(
-      `${signal} while the storage still opens, however long it may: exit 0 at once, and it never listens`,
+      `${signal} exits with 0 at once while the storage is still opening`,
       async (here, t) => {
         const silent = await silentDatabase(t);
         const server = here.begin(`--storage ${silent.url}`);
@@ -160,7 +160,7 @@ describe('the end', { concurrency: 8 }, () => {
   }
 
   testInFolder(
-    'C48: with --drain it goes on listening for that long with /readyz at 503, and then stops',
+    'C48 --drain keeps serving for its time with /readyz at 503, then stops',
     async (here, t) => {
       const server = await here.start('--storage memory: --drain 2');
       assert.equal(await server.status('/readyz'), 200);
@@ -169,7 +169,7 @@ describe('the end', { concurrency: 8 }, () => {
       const { signal, seconds } = await server.said('draining');
       assert.deepEqual([signal, seconds], ['SIGTERM', 2]);
       assert.equal(await server.status('/readyz'), 503);
-      // On a connection of its own: it still listens.
+      // On a new connection, because the server must still listen.
       assert.equal((await (await open(t, server, post)).answer()).status, 201);
       assert.equal(await server.status('/v1/pets'), 200);
       assert.equal((await server.ended).code, 0);
@@ -178,7 +178,7 @@ describe('the end', { concurrency: 8 }, () => {
     },
   );
 
-  testInFolder('C75 a second signal while it drains ends it at once', async (here) => {
+  testInFolder('C75 a second signal during the drain exits at once', async (here) => {
     const server = await here.start('PETSTORE_DRAIN=60 --storage memory:');
     server.signal('SIGINT');
     await server.said('draining');
@@ -193,33 +193,33 @@ describe('the end', { concurrency: 8 }, () => {
 
   for (const redirection of ['', ' </dev/null', ' >log'])
     testInFolder(
-      `C75 a server of a terminal stops once that closes${redirection && `, with${redirection}`}`,
+      `C75 a server stops when its terminal closes${redirection && `, with${redirection}`}`,
       async (here) => {
         const port = await freePort();
         const env = { PETSTORE_API_KEYS: apiKey };
         const line = `--storage memory: --port ${port} --log-format json${redirection} 2>errors`;
         const terminal = here.onTerminal(line, env);
-        const answers = () =>
+        const isListening = () =>
           fetch(`http://127.0.0.1:${port}/healthz`).then(
             () => true,
             () => false,
           );
-        await until('the server', answers);
-        // Its other end goes, as a window that is closed.
+        await until('the server', isListening);
+        // Closes the terminal, as a closed window does.
         await terminal.end('SIGKILL');
-        await until('its end', async () => !(await answers()));
+        await until('the end of the server', async () => !(await isListening()));
         const log = here.names().includes('log') ? here.read('log') : terminal.output;
         const pid = /"pid":(\d+)/.exec(log)?.[1];
         await until('the end of the process', () => !isRunning(pid));
-        // Node 20 aborts, and says so there, if it exits without its terminal.
+        // Node 20 would abort with a message when it exits without its terminal.
         assert.equal(here.read('errors'), '');
       },
     );
 
-  // Node's own loader, in another thread, sends it as soon as the entry asks for the first of the
-  // others.
+  // The hook runs in Node's loader thread and sends the signal when server.js imports its first
+  // module.
   testInFolder(
-    'SIGHUP does not end it, neither while it is still loading itself nor later, without a keys file either',
+    'SIGHUP does not end a service, even while it loads its modules or without a keys file',
     {
       'hook.mjs': `let isSent = false;
       export async function resolve(specifier, context, next) {
@@ -243,7 +243,7 @@ describe('the end', { concurrency: 8 }, () => {
   testInFolder('SIGUSR1 does not open the debugger of Node', async (here) => {
     const server = await here.start('--storage memory:');
     server.signal('SIGUSR1');
-    // Its thread has had the time to speak by the time that all of this is done.
+    // Meanwhile, the debugger's thread would have printed its address.
     server.signal('SIGHUP');
     await server.said('keys read again');
     assert.equal(await server.status('/v1/pets'), 200);
@@ -251,7 +251,7 @@ describe('the end', { concurrency: 8 }, () => {
     assert.equal(stderr, '');
   });
 
-  testInFolder('SIGHUP ends a command, as whoever closes its terminal expects', async (here, t) => {
+  testInFolder('SIGHUP ends a command', async (here, t) => {
     const silent = await silentDatabase(t);
     const migrating = here.begin(`migrate --storage ${silent.url}`);
     await silent.connected;
@@ -259,7 +259,7 @@ describe('the end', { concurrency: 8 }, () => {
   });
 
   testInFolder(
-    'a plugin that never closes: ended within 10 s with exit 1, and the log says so',
+    'exits with 1 within 10 s if a plugin never closes, and logs the timeout',
     {
       'plugin.mjs': 'export default (host) => host.onClose(() => new Promise(() => {}));',
     },
@@ -267,7 +267,7 @@ describe('the end', { concurrency: 8 }, () => {
       const server = await here.start('--storage memory: --plugin ./plugin.mjs');
       const sentAt = performance.now();
       assert.equal((await server.end()).code, 1);
-      // A busy machine may take longer to tell.
+      // Allows for a busy machine.
       assert.ok(performance.now() - sentAt < 20_000);
       const { level, milliseconds } = server.log.at(-1) ?? {};
       assert.deepEqual([level, milliseconds], ['error', 9_500]);
@@ -275,7 +275,7 @@ describe('the end', { concurrency: 8 }, () => {
   );
 });
 
-/** A database that takes connections and says nothing, and the first connection to it. */
+/** Starts a database that accepts connections and never responds. */
 async function silentDatabase(t: TestContext) {
   const silent = createServer((socket) => atEnd(t, () => socket.destroy())).listen(0, '127.0.0.1');
   atEnd(t, () => silent.close());

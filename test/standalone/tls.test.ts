@@ -1,4 +1,4 @@
-// HTTPS: certificates that work and ones that are refused.
+// Tests HTTPS: valid certificates, invalid certificates, and renewal by SIGHUP.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -16,8 +16,8 @@ const [one, two, rsa] = [newCertificate(), newCertificate(), newCertificate('rsa
 const files = { 'one.crt': one.cert, 'one.key': one.key, 'two.crt': two.cert, 'two.key': two.key };
 const replaced = '--tls-cert cert.pem --tls-key key.pem --storage memory:';
 
-/** A new connection, which trusts this certificate alone, is shown it and answered. */
-async function shows({ url }: StartedServer, { cert }: typeof one): Promise<void> {
+/** Asserts that a new connection gets this certificate and a response. */
+async function assertServes({ url }: StartedServer, { cert }: typeof one): Promise<void> {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', ca: cert });
   socket.write(bytesOf('GET', '/v1/pets', { authorization: `Bearer ${apiKey}` }));
   try {
@@ -31,13 +31,13 @@ async function shows({ url }: StartedServer, { cert }: typeof one): Promise<void
 
 describe('HTTPS', { concurrency: 4 }, () => {
   testInFolder(
-    'PETSTORE_TLS_CERT and PETSTORE_TLS_KEY serve HTTPS, and the line of --dev works with them',
+    'serves HTTPS with PETSTORE_TLS_CERT and PETSTORE_TLS_KEY, also for the command of --dev',
     files,
     async (here) => {
       const server = await here.start(
         'PETSTORE_TLS_CERT=one.crt PETSTORE_TLS_KEY=one.key --dev --storage memory:',
       );
-      await shows(server, one);
+      await assertServes(server, one);
       const line = await until('the curl line', () => /^curl .*\n/m.exec(server.stdout)?.[0]);
       const { code, stdout } = await here.shell(line).ended;
       assert.equal(code, 0);
@@ -47,12 +47,12 @@ describe('HTTPS', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    '--tls-cert and --tls-key serve HTTPS; SIGHUP reads the pair again; a bad one leaves the last good pair, and the log says why',
+    'serves a new certificate after SIGHUP, or keeps the old one and logs the reason',
     { 'cert.pem': one.cert, 'key.pem': one.key },
     async (here) => {
       const server = await here.start(replaced);
       assert.match(server.url, /^https:/);
-      await shows(server, one);
+      await assertServes(server, one);
       here.write('cert.pem', two.cert);
       server.signal('SIGHUP');
       const { level, error } = await server.said(
@@ -63,17 +63,17 @@ describe('HTTPS', { concurrency: 4 }, () => {
         String(error),
         /^--tls-cert cert\.pem and --tls-key key\.pem do not serve HTTPS \(.*mismatch/,
       );
-      await shows(server, one);
+      await assertServes(server, one);
       here.write('key.pem', two.key);
       server.signal('SIGHUP');
       await server.said('TLS files read again');
-      await shows(server, two);
+      await assertServes(server, two);
       await server.stops();
     },
   );
 
   testInFolder(
-    'SIGHUP: a pair of two algorithms, a wrong order and a pipe leave the last good pair; SIGTERM still ends the server',
+    'keeps the old certificate for a key of another algorithm, a wrong order and a pipe',
     { 'cert.pem': one.cert, 'key.pem': one.key },
     async (here) => {
       const server = await here.start(replaced);
@@ -82,7 +82,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
           .filter(({ msg }) => msg === 'the TLS files cannot be used; the old pair stays in use')
           .map(({ error }) => String(error));
 
-      const bad: readonly (readonly [change: () => void, told: RegExp])[] = [
+      const bad: readonly (readonly [change: () => void, message: RegExp])[] = [
         [() => here.write('cert.pem', rsa.cert), /do not serve HTTPS \(key mismatch/],
         [() => here.write('cert.pem', two.cert + one.cert), /certificate 2, not to the first/],
         [
@@ -93,39 +93,42 @@ describe('HTTPS', { concurrency: 4 }, () => {
           /^--tls-cert cannot be read \(cert\.pem is not a regular file\)/,
         ],
       ];
-      for (const [index, [change, told]] of bad.entries()) {
+      for (const [index, [change, message]] of bad.entries()) {
         change();
         server.signal('SIGHUP');
         await until('the reason', () => errors().length > index);
-        assert.match(errors()[index] ?? '', told);
-        await shows(server, one);
+        assert.match(errors()[index] ?? '', message);
+        await assertServes(server, one);
       }
       await server.stops();
     },
   );
 
-  testInFolder('SIGHUP while a plugin still opens: the new pair is served', async (here) => {
-    const slow = `import { existsSync } from 'node:fs';
+  testInFolder(
+    'serves a certificate that SIGHUP read while a plugin was still opening',
+    async (here) => {
+      const slow = `import { existsSync } from 'node:fs';
       import { setTimeout as wait } from 'node:timers/promises';
       export default async ({ log }) => {
         await wait(0);
         log('info', 'the plugin opens');
         while (!existsSync('go')) await wait(10);
       };`;
-    here.write('cert.pem', one.cert);
-    here.write('key.pem', one.key);
-    here.write('slow.mjs', slow);
-    const server = here.begin(`${replaced} --plugin ./slow.mjs`);
-    await server.said('the plugin opens');
-    here.write('cert.pem', two.cert);
-    here.write('key.pem', two.key);
-    server.signal('SIGHUP');
-    await server.said('TLS files read again');
-    here.write('go', '');
-    await server.said('listening');
-    await shows(server, two);
-    await server.stops();
-  });
+      here.write('cert.pem', one.cert);
+      here.write('key.pem', one.key);
+      here.write('slow.mjs', slow);
+      const server = here.begin(`${replaced} --plugin ./slow.mjs`);
+      await server.said('the plugin opens');
+      here.write('cert.pem', two.cert);
+      here.write('key.pem', two.key);
+      server.signal('SIGHUP');
+      await server.said('TLS files read again');
+      here.write('go', '');
+      await server.said('listening');
+      await assertServes(server, two);
+      await server.stops();
+    },
+  );
 
   const half = /give both --tls-cert FILE and --tls-key FILE/;
   const unserved = /^--tls-cert .* and --tls-key .* do not serve HTTPS .*PEM/;
@@ -135,13 +138,13 @@ describe('HTTPS', { concurrency: 4 }, () => {
       '--tls-cert one.crt': half,
       // a key without a certificate
       '--tls-key one.key': half,
-      // a certificate that is not there
+      // a missing certificate
       '--tls-cert none.crt --tls-key one.key': /^--tls-cert cannot be read .*none\.crt/,
-      // a key that is not there
+      // a missing key
       '--tls-cert one.crt --tls-key none.key': /^--tls-key cannot be read .*none\.key/,
-      // a certificate that is none
+      // an invalid certificate
       '--tls-cert bad.pem --tls-key one.key': unserved,
-      // a key that is none
+      // an invalid key
       '--tls-cert one.crt --tls-key bad.pem': unserved,
       // an empty certificate
       '--tls-cert empty.pem --tls-key one.key': unserved,
@@ -149,7 +152,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
       '--tls-cert /dev/null --tls-key one.key': /^--tls-cert .*\/dev\/null is not a regular file/,
       // a folder
       '--tls-cert one.crt --tls-key .': /^--tls-key .*\. is not a regular file/,
-      // a file without an end
+      // an endless file
       '--tls-cert /proc/self/pagemap --tls-key one.key': /longer than 1048576 bytes/,
       // the key of another certificate
       '--tls-cert one.crt --tls-key two.key': unserved,

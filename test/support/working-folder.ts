@@ -166,9 +166,9 @@ export function testRefusal(
   line: CommandLine,
   message: RegExp,
   files: Files = {},
-  why = JSON.stringify(line).slice(0, 100),
+  why = JSON.stringify(line).slice(0, 55),
 ): void {
-  testInFolder(`refuses with exit code 2, and changes no file: ${why}`, files, async (here) => {
+  testInFolder(`refuses ${why}: exit code 2, no file changed`, files, async (here) => {
     const before = here.names('.', true);
     const ended = await here.command(line);
     assertRefused(ended, 2, message);
