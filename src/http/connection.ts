@@ -1,4 +1,6 @@
-/** One connection of our own server. It serves one request at a time (C44, C51 to C55). */
+/**
+ * One connection of the petstore's own server. It serves one request at a time (C44, C51 to C55).
+ */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setImmediate } from 'node:timers';
@@ -30,7 +32,7 @@ import {
 /** The reply to a request, with what the petstore found out about the request. */
 export interface RoutedReply {
   readonly reply: Reply;
-  /** The resource at the path; undefined if there is none, or if the head was malformed. */
+  /** The resource at the path; undefined if the path is unknown or the head is malformed. */
   readonly resource: Resource | undefined;
   /** The name of the API key; undefined if no key was needed or accepted. */
   readonly keyName: string | undefined;
@@ -40,13 +42,13 @@ export interface RoutedReply {
 export interface Service {
   /** Handles a request. Never rejects. */
   handle(message: Message): Promise<RoutedReply>;
-  /** Returns the reply to a request that failed after its reply was made. */
+  /** Returns the reply to a request whose body failed to arrive after the reply was made. */
   replyToLateError(error: PetstoreError, message: Message, routed: RoutedReply): Reply;
   /** Returns the reply to a request that Node's parser rejected after its headers. */
   replyToParserError(error: PetstoreError, header: Message['header']): Reply;
   /** Logs an error in this program. */
   logError(error: unknown): void;
-  /** Reports a decided response. Omit `message` if what the client sent was not HTTP. */
+  /** Counts and reports a response. Omit `message` if the client sent no valid HTTP. */
   reportResponse(status: number, message?: Message, routed?: RoutedReply): void;
   /** True if each connection must close after the requests that have arrived. */
   readonly isStopping: boolean;
@@ -66,8 +68,8 @@ export interface SharedState {
 }
 
 /**
- * The most queued requests on one connection and on all connections (C52). A queued request takes
- * some 7 KB, and 30 µs to parse.
+ * The limits of queued requests on one connection and on all connections (C52). A queued request
+ * takes some 7 KB, and 30 µs to parse.
  */
 const maxQueued = 256;
 const maxQueuedInTotal = 2_048;
@@ -81,9 +83,12 @@ const maxStallMs = 5_000;
 /** The time for which a client may go on sending a request head during shutdown (C48). */
 const stopLingerMs = 250;
 
-/** The time limit for a head (C44). Node enforces it, and `Connection` after a wait. */
+/**
+ * The time limit of a head (C44). Node checks it; `Connection` does if the head waited for a
+ * response.
+ */
 export const headMs = 10_000;
-/** The time limit for a whole request (C44), enforced likewise. */
+/** The time limit of a whole request (C44), checked by Node and by `Connection`. */
 export const requestMs = 30_000;
 
 const connectionLost = new PetstoreError(
@@ -91,15 +96,15 @@ const connectionLost = new PetstoreError(
   'The connection ended in the middle of the body.',
 );
 
-/** A connection: receives the events of Node's server, and sends the responses. */
+/** A connection, which queues requests and sends their responses. */
 export class Connection implements ConnectionHandler<Exchange> {
   readonly #socket: Socket;
   readonly #shared: SharedState;
   readonly #connectionHeaders: ConnectionHeaders;
 
   /**
-   * `idle`: no request is in flight. `busy`: one is, and others may be queued. `closing`: no
-   * further request is accepted, but responses may still be due.
+   * `idle`: no request is in flight. `busy`: a request is in flight, and others may be queued.
+   * `closing`: the connection accepts no further request, but may still send responses.
    */
   #state: 'idle' | 'busy' | 'closing' = 'idle';
   /** The request in flight, until its response is sent. */
@@ -109,11 +114,11 @@ export class Connection implements ConnectionHandler<Exchange> {
   /** The error response that is sent last, before the connection closes (C52). */
   #lastReply: Reply | undefined;
 
-  /** The time at which a sweep first saw the current request, or the idle connection. */
+  /** The time at which a sweep first saw the current request, or that no request is in flight. */
   #phaseSince: number | undefined;
   /**
-   * True if Node has reported the next head as late, which it does once. While a response is due
-   * the report is too early: the time limit of the head runs from that response on.
+   * True if Node reported the next head as late while a response was due. Node reports it only
+   * once, but the time limit of the head begins with that response.
    */
   #isHeadLate = false;
   /** The number of bytes that had arrived when the connection last became idle. */
@@ -121,7 +126,7 @@ export class Connection implements ConnectionHandler<Exchange> {
 
   /** The number of bytes that the client has read, and the time at which it last read some. */
   #progress = { bytes: 0, at: performance.now() };
-  /** The same, at the time at which it had last read `minReadBytes` more. */
+  /** The value of `#progress` when the client had last read `minReadBytes` more. */
   #sufficientProgress = this.#progress;
 
   constructor(socket: Socket, shared: SharedState, connectionHeaders: ConnectionHeaders) {
@@ -335,7 +340,7 @@ export class Connection implements ConnectionHandler<Exchange> {
 
   /**
    * Finishes the current request, whose response is sent, and starts the next one.
-   * @param unsentBytes - The number of its bytes that are counted as unsent.
+   * @param unsentBytes - The bytes of its response that are counted as unsent.
    */
   #finish(unsentBytes: number): void {
     this.#shared.unsent.remove(unsentBytes);

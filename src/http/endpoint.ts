@@ -90,9 +90,8 @@ export class Endpoint {
       const message = new GuestRequest(request, response, service.resets);
       const routed = await service.handle(message);
 
-      // Each response has an immediate of its own, so that the host's code runs in the async
-      // context of its request. Sending at the end of the tick is faster, as on our own
-      // connections.
+      // Sends at the end of the event loop tick. Each response has a callback of its own, so that
+      // the host's code runs in the async context of its request.
       setImmediate(() => {
         const { reply } = routed;
         service.reportResponse(reply.status, message, routed);
@@ -111,8 +110,8 @@ export class Endpoint {
    * operation may still be carried out.
    */
   async fetch(input: Request | string | URL, init?: object): Promise<Response> {
-    // Bun.serve and Deno.serve pass another second argument. It is not used as `init`, because on
-    // Bun the `url` of the server would replace that of the request.
+    // Bun.serve and Deno.serve pass a second argument that is not an `init`. It is ignored, because
+    // on Bun the `url` of the server would replace that of the request.
     const has = (name: string) => name in Object(init);
     const isInit = ['method', 'headers', 'body', 'signal'].some(has);
     const isRequest = input instanceof Request;

@@ -1,4 +1,4 @@
-/** A request on a connection of our own server: its head, its body, and its failure. */
+/** A request on a connection of the petstore's own server. */
 import { performance } from 'node:perf_hooks';
 import type { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
@@ -17,7 +17,7 @@ export class Exchange extends NodeRequest implements Message {
   resetsBefore = 0;
 
   /**
-   * The error for which the rest of the body will never arrive. It becomes the response, unless
+   * The error that ended the request before its body was complete. It becomes the response, unless
    * `readBody` has thrown it.
    */
   failure: PetstoreError | undefined;
@@ -32,7 +32,7 @@ export class Exchange extends NodeRequest implements Message {
   /** True if the client sent `Connection: close`. Node 20 overlooks it before a tab. */
   #wantsClose = false;
 
-  /** The body so far, and free space after its `#length` bytes. */
+  /** A buffer whose first `#length` bytes are the body so far. */
   #bytes: Buffer | undefined;
   #length = 0;
   /** True if the body is not needed any more. */
@@ -121,7 +121,7 @@ export class Exchange extends NodeRequest implements Message {
     this.#length = 0;
   }
 
-  /** Stores a chunk. Pauses the socket if too much is unread; wakes the reader if it can go on. */
+  /** Stores a chunk. Pauses the socket if too much is unread, and wakes the reader at the end. */
   protected override receive(chunk: Buffer | null): void {
     if (chunk !== null && !this.#isDiscarded) this.#append(chunk);
 

@@ -1,6 +1,6 @@
 /**
- * A request that another server or a framework passes to `handler` (C69). Changes by its middleware
- * count.
+ * A request that another server or a framework passes to `handler` (C69, C70). The petstore sees it
+ * as middleware has changed it.
  */
 import { performance } from 'node:perf_hooks';
 import { Readable } from 'node:stream';
@@ -58,7 +58,7 @@ export class GuestRequest implements Message {
   readonly startedAt = performance.now();
   resetsBefore: number;
 
-  /** The mistake of the host because of which the body cannot be read. */
+  /** The error of the host's code because of which the body cannot be read. */
   mistake: TypeError | undefined;
 
   readonly #request: HostRequest;
@@ -94,7 +94,7 @@ export class GuestRequest implements Message {
     checkSize(this.target, sent);
     checkTarget(this.target);
     const sentHead = toHead(sent);
-    // A mock has no framing, and that of HTTP/2 is checked by Node.
+    // A mock has no framing, and Node checks the framing of HTTP/2.
     if (sent.length > 0 && httpVersion !== '2.0') checkFraming(httpVersion, sentHead);
 
     const headers = headersByName(this.#request, sent);

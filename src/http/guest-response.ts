@@ -1,6 +1,6 @@
 /**
- * The response of a host to which `handler` writes (C69). Only its public functions are used, so
- * that a host's wrappers see this response like any other.
+ * Writes a reply to the response of a host (C69). It uses only public functions, so that the
+ * wrappers of the host see the response like any other.
  */
 import { isUtf8 } from 'node:buffer';
 import { ServerResponse, type IncomingMessage, type OutgoingHttpHeader } from 'node:http';
@@ -25,7 +25,7 @@ const isList = (lower: string): boolean => tokenLists.has(lower) || valueLists.h
 export interface Host {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Receives the errors of the host, if it is a function. */
+  /** The `next` of the host, which receives errors. Ignored if it is not a function. */
   readonly next: unknown;
   /** Logs an error that `next` does not receive. */
   readonly log: (error: unknown) => void;
@@ -212,7 +212,7 @@ function bodyOf({ body }: Reply): [chunk: string | Buffer, encoding: BufferEncod
   return [isUtf8(bytes) ? bytes.toString() : bytes, 'utf8'];
 }
 
-/** True if the header at this position also stands before it, because a plugin added it again. */
+/** True if the header at `at` also occurs before, because a plugin added it again. */
 function isRepeated(headers: readonly string[], at: number): boolean {
   for (let i = 0; i < at; i += 2) if (headers[i] === headers[at]) return true;
   return false;

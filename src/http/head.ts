@@ -51,7 +51,7 @@ export function headerValue(rawHeaders: readonly string[], name: string): string
 }
 
 const limits =
-  'The request target and the header lines may have 16384 bytes each, in at most 100 lines.';
+  'The request target and the headers must have at most 16384 bytes each, and 100 header lines.';
 /** The error for a request over these limits (C43). */
 export const headersTooLarge = new PetstoreError('headers_too_large', limits);
 
@@ -115,10 +115,10 @@ export function checkFraming(version: string, head: Head): void {
   // RFC 9112 section 6.1: with two lengths, a request can be smuggled past a proxy. HTTP/1.0 has no
   // chunked body.
   if (contentLength !== undefined)
-    throw badRequest('Transfer-Encoding and Content-Length must not come together.');
+    throw badRequest('Transfer-Encoding and Content-Length must not be sent together.');
   if (version === '1.0') throw badRequest('HTTP/1.0 has no Transfer-Encoding.');
   if (transferEncoding.toLowerCase() !== 'chunked')
-    throw badRequest('The only Transfer-Encoding here is chunked.');
+    throw badRequest('The only supported Transfer-Encoding is chunked.');
 }
 
 const badRequest = (message: string): PetstoreError => new PetstoreError('bad_request', message);

@@ -70,7 +70,7 @@ export const loadTls = () => import('./tls.js');
 
 /**
  * Opens a port.
- * @throws the error of Node if the port cannot be opened; TypeError if the TLS pair cannot be used
+ * @throws TypeError if the TLS pair cannot be used; otherwise the error of Node if it cannot listen
  */
 export async function openPort(
   shared: SharedState,
@@ -94,7 +94,7 @@ export async function openPort(
   });
   takeOverServer(server, connections);
 
-  /** The sockets whose TLS handshake is not complete, by `addressesOf`. */
+  /** The sockets whose TLS handshake is not complete, by the result of `addressesOf`. */
   const handshakes = new Map<string, Socket>();
   secure?.on('connection', (socket: Socket) => {
     const addresses = addressesOf(socket);
@@ -134,7 +134,7 @@ export async function openPort(
     url: `${secure ? 'https' : 'http'}://${name}:${bound.port}`,
     port: bound.port,
     setTls: (pair) => {
-      if (https === undefined) throw new TypeError('the server listens without TLS');
+      if (https === undefined) throw new TypeError('setTls needs a port that listens with TLS');
       https.setPair(pair);
     },
     get cutRequests() {
@@ -145,7 +145,8 @@ export async function openPort(
   return {
     listening,
     stop: async (graceMs) => {
-      // This tick still accepts the connections in the kernel's queue. Later ones are reset.
+      // Waits for a tick, in which Node accepts the connections in the kernel's queue. The kernel
+      // resets later connections.
       await new Promise((resolve) => setImmediate(resolve));
 
       const closed = closePort(server);

@@ -23,7 +23,7 @@ export const httpOptions = {
   maxHeaderSize: 40_000,
   // The petstore checks Host itself (C42), because Node's own 400 has no body.
   requireHostHeader: false,
-  // No effect, because the petstore reads `rawHeaders`, which has each header line.
+  // Irrelevant here, because the petstore reads `rawHeaders`, which has every header line.
   joinDuplicateHeaders: false,
   uniqueHeaders: undefined,
   // If true, Node looks for Content-Length in `headers`, which is empty here, and drops each body.

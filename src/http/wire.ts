@@ -1,6 +1,6 @@
 /**
- * Turns replies into the bytes of our own connections: heads, short and long bodies, the write at
- * the end of a tick, and the memory limit for long responses.
+ * Turns replies into bytes for the connections of the petstore's own server, and limits the memory
+ * of unsent responses.
  */
 import { STATUS_CODES } from 'node:http';
 import { setImmediate } from 'node:timers';
@@ -22,7 +22,7 @@ function fixedHeaders(reply: Reply): readonly string[] {
 
 /** Returns the value of Content-Length; undefined if the response has no such header. */
 function contentLength({ status, body }: Reply): number | undefined {
-  // RFC 9110 section 8.6: a 204 has no Content-Length, and that of a 304 would be another one.
+  // RFC 9110 section 8.6: a 204 has no Content-Length, and a 304 would need that of the 200.
   return body?.length ?? (status === 204 || status === 304 ? undefined : 0);
 }
 
@@ -125,7 +125,7 @@ export class ConnectionHeaders {
   /** The time for which a connection may be idle before the server closes it (C44). */
   readonly keepAliveSeconds: number;
   readonly #date: HttpDate;
-  /** The date in the two texts below. */
+  /** The date that the two texts below contain. */
   #dateValue = '';
   #keepAliveLines = '';
   #closeLines = '';
@@ -135,7 +135,10 @@ export class ConnectionHeaders {
     this.keepAliveSeconds = keepAliveSeconds;
   }
 
-  /** @param closes - True if the connection closes after the response. */
+  /**
+   * Returns the last lines of a head.
+   * @param closes - True if the connection closes after the response.
+   */
   lines(closes: boolean): string {
     const { value } = this.#date;
     if (value !== this.#dateValue) this.#update(value);
