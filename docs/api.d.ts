@@ -396,6 +396,7 @@ interface MetricsOptions {
 interface Migration {
     readonly from: number;
     readonly to: number;
+    readonly warnings: readonly string[];
 }
 
 class MissingTables extends PetstoreError {

@@ -29,25 +29,26 @@ const ofTheTable: readonly Edit[] = [
 const indexed: readonly Edit[] = [
   [
     'postgres/filters.ts',
-    '\n};\n\n/** The statements that create the indexes',
+    '\n};\n\n/** Returns the statements that create the indexes',
     `
   categoryId: {
-    condition: (categoryId, addValue) => \`\${categoryOfJson} = \${addValue(categoryId)}::int8\`,
-    migrations: [
-      \`CREATE INDEX IF NOT EXISTS petstore_pets_category
-ON petstore_pets ((\${categoryOfJson}), id)\`,
+    condition: (categoryId, addValue) =>
+      op(categoryOfJson, '=', \`CAST(\${addValue(categoryId)} AS pg_catalog.int8)\`),
+    migrations: (pets) => [
+      \`CREATE INDEX IF NOT EXISTS petstore_pets_category ON \${pets} ((\${categoryOfJson}), id)\`,
     ],
   },
 };
 
-/** The statements that create the indexes`,
+/** Returns the statements that create the indexes`,
   ],
   [
     'postgres/filters.ts',
     'const filters:',
     `// The text of a pet has quotes without a backslash only around names and values.
 const categoryOfJson =
-  \`CAST(substring(encode(json, 'escape'), ',"categoryId":(-?[0-9]+)') AS int8)\`;
+  \`CAST(pg_catalog.substring(pg_catalog.encode(json, 'escape'), ',"categoryId":(-?[0-9]+)')
+  AS pg_catalog.int8)\`;
 
 const filters:`,
   ],
@@ -114,8 +115,8 @@ const obeyed: readonly Edit[] = [
   ],
   [
     'postgres/statements.ts',
-    'id > $1::int8 ORDER BY id',
-    `id > $1::int8 \${before === undefined ? '' : 'AND id < ' + before} ORDER BY id`,
+    "int8('$1'))} ORDER BY id",
+    `int8('$1'))} \${before === undefined ? '' : 'AND ' + op('id', '<', \`\${before}\`)} ORDER BY id`,
   ],
 ];
 

@@ -1,5 +1,5 @@
 /** Implements the `migrate` command, which creates or updates the tables of a database. */
-import { print, refuse } from './output.js';
+import { print, printNotice, refuse } from './output.js';
 import type { Run } from './settings.js';
 import { readStorage } from './storages.js';
 
@@ -20,5 +20,5 @@ export const run: Run = async (settings, operands) => {
   if (named?.migrate === undefined)
     refuse(`${setting.from} ${setting.text} needs no migration; ${hint}`);
 
-  await print([await named.migrate()]);
+  await print([await named.migrate((warning) => printNotice(`warning: ${warning}`))]);
 };

@@ -48,7 +48,7 @@ export interface NamedStorage {
   readonly recordNames: (log: Log) => Promise<readonly string[]>;
 
   /** Creates or updates the tables of a database, and returns a message with both versions. */
-  readonly migrate?: () => Promise<string>;
+  readonly migrate?: (warn: (warning: string) => void) => Promise<string>;
 }
 
 /**
@@ -108,8 +108,9 @@ async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
   const user = username && `${username}@`;
   const text = `${protocol}//${user}${host}${pathname}`;
 
-  const migrate = async () => {
-    const { from: before, to } = await postgres.migratePostgres(url);
+  const migrate = async (warn: (warning: string) => void) => {
+    const { from: before, to, warnings } = await postgres.migratePostgres(url);
+    for (const warning of warnings) warn(warning);
     if (before === to) return `${text} is up to date: version ${to}`;
     return `${text} is migrated from version ${before} to ${to}`;
   };
@@ -121,7 +122,7 @@ async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
   };
 
   const open: NamedStorage['open'] = async (use, log) => {
-    if (use === 'dev') await migrate();
+    if (use === 'dev') await migrate((warning) => log('warn', warning));
     const options = { log, isSource: use === 'copy' };
     return postgres.postgresStorage(url, options).catch(refuseMissing);
   };

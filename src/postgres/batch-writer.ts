@@ -38,9 +38,10 @@ import {
 } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
-import { causeOf, DatabaseFailure, retry, stateOf, type Connections } from './connections.js';
+import { causeOf, DatabaseFailure, retry, stateOf } from './connections.js';
 import type { Row } from './driver.js';
-import * as sql from './statements.js';
+import type { Database } from './schema.js';
+import { keyTakenWords, numberTakenWords, rehearsedWords, type Table } from './statements.js';
 
 /** The records of one batch, in the order of their ids. */
 export type Batch = readonly KeyedRecord[];
@@ -77,7 +78,7 @@ export interface BatchWriter {
 }
 
 /** Returns a new writer to a table. */
-export function batchWriter(connections: Connections, table: sql.Table): BatchWriter {
+export function batchWriter(database: Database, table: Table): BatchWriter {
   let writerId = randomUUID();
   let lastNumber = 0n;
   let outcome: BatchWriter['outcome'] = 'known';
@@ -102,7 +103,7 @@ export function batchWriter(connections: Connections, table: sql.Table): BatchWr
     if (keyed.length === 0) return [];
 
     const values = [keyed.map(({ key }) => key), keyed.map(({ body }) => body)];
-    const rows = await connections.read(sql.selectKeys, values);
+    const rows = await database.read(database.sql.selectKeys, values);
 
     const uses = new Map<string | null | undefined, Row>(rows.map((row) => [row['key'], row]));
     return records.map(({ keyUse }) => keyUse && repeatOf(keyUse, uses.get(keyUse.key)));
@@ -116,11 +117,11 @@ export function batchWriter(connections: Connections, table: sql.Table): BatchWr
       return lastIdIn(await insert(writerId, number, records));
     } catch (error) {
       // The writer's row was changed, as by a restored backup, so its numbers are useless.
-      if (failedWith(sql.numberTakenWords, error)) writerId = randomUUID();
+      if (failedWith(numberTakenWords, error)) writerId = randomUUID();
       if (!(error instanceof DatabaseFailure) || error.outcome !== 'unknown') throw error;
 
       // Logged before settling, which may take as long as the database is away.
-      connections.reportWrite(error);
+      database.reportWrite(error);
 
       const lastId = await settle(number);
       if (lastId === undefined) throw new DatabaseFailure(error.cause, 'not done');
@@ -133,7 +134,7 @@ export function batchWriter(connections: Connections, table: sql.Table): BatchWr
       keyUse ? { ...keyUse, n: index + 1 } : [],
     );
 
-    return connections.write(table.insertBatch, [
+    return database.write(table.insertBatch, [
       writer,
       number,
       records.length,
@@ -149,7 +150,7 @@ export function batchWriter(connections: Connections, table: sql.Table): BatchWr
   /** Returns the last id of a batch, or undefined if the batch can no longer be stored. */
   async function settle(number: bigint) {
     const findOutcome = async () => {
-      const rows = await connections.write(sql.settle, [writerId, number]);
+      const rows = await database.write(database.sql.settle, [writerId, number]);
       return rows.length === 0 || rows[0]?.['last_id'] === '-1' ? undefined : lastIdIn(rows);
     };
 
@@ -168,7 +169,7 @@ export function batchWriter(connections: Connections, table: sql.Table): BatchWr
       const keyed = record ? [{ ...record, keyUse: { key: randomUUID(), body: '', at: 0 } }] : [];
 
       await insert(randomUUID(), 0n, keyed).catch((error: unknown) => {
-        if (!failedWith(sql.rehearsedWords, error)) throw error;
+        if (!failedWith(rehearsedWords, error)) throw error;
       });
     },
 
@@ -209,8 +210,8 @@ function lastIdIn([row]: readonly Row[]) {
 /** True if a failed batch may succeed if it is sent again. */
 function canBeSentAgain(error: unknown) {
   return (
-    failedWith(sql.numberTakenWords, error) ||
-    failedWith(sql.keyTakenWords, error) ||
+    failedWith(numberTakenWords, error) ||
+    failedWith(keyTakenWords, error) ||
     /^(40001|40P01)$/.test(stateOf(error))
   );
 }

@@ -18,6 +18,7 @@ import {
   type PostgresPool,
   type Row,
 } from './driver.js';
+import { cast, op } from './sql-text.js';
 
 /** The longest time of a statement in ms; it ends within the 8 s of a group commit. */
 export const servingMs = 3_000;
@@ -114,20 +115,29 @@ function readColumn(bytes: Buffer | string) {
   return typeof bytes === 'string' ? toByteString(bytes) : asByteString(bytes.toString('latin1'));
 }
 
+const synchronousCommit = "pg_catalog.current_setting('synchronous_commit', true)";
+
 /**
  * Sets up a session, so that a commit is durable or causes a warning, and no statement takes longer
  * than $1 ms. Each value is set even if it is right already, because a reload of the configuration
  * could change it. PgBouncer refuses these settings as parameters of the connection.
  */
 const setUpSession = `SELECT
-  set_config('client_min_messages', 'warning', false),
-  set_config('synchronous_commit', CASE
-    WHEN current_setting('synchronous_commit', true) IN ('off', 'local') THEN 'on'
-    ELSE current_setting('synchronous_commit', true)
+  pg_catalog.set_config('client_min_messages', 'warning', false),
+  pg_catalog.set_config('synchronous_commit', CASE
+    WHEN ${op(synchronousCommit, '=', "'off'")} OR ${op(synchronousCommit, '=', "'local'")}
+    THEN 'on' ELSE ${synchronousCommit}
   END, false),
-  set_config('default_transaction_isolation', 'read committed', false),
-  set_config('lock_timeout', '0', false),
-  set_config('statement_timeout', $1::text, false)`;
+  pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
+  pg_catalog.set_config('lock_timeout', '0', false),
+  pg_catalog.set_config('statement_timeout', ${cast('$1', 'text')}, false)`;
+
+/**
+ * Sets up a session of a pool of ours, whose names all have their schema. In a pool of the caller,
+ * statements of the caller may need the `search_path`.
+ */
+const setUpOwnSession = `${setUpSession},
+  pg_catalog.set_config('search_path', '', false)`;
 
 /** The options of one statement. */
 export interface StatementOptions {
@@ -162,6 +172,9 @@ export interface Connections {
    */
   readonly write: Send;
 
+  /** Begins to log outages. Before that, errors are returned to the caller alone. */
+  startLogging(): void;
+
   /** Logs the beginning of an outage of writing if `failure` is given, else its end. */
   reportWrite(failure?: unknown): void;
 
@@ -195,7 +208,7 @@ export async function connectionsTo(
   const isOurs = typeof database === 'string';
   const pool = isOurs ? await poolFor(database, maxConnections) : database;
 
-  /** While `opening`, nothing is logged, because errors are returned to the caller. */
+  /** Nothing is logged while `opening`. */
   let state: 'opening' | 'open' | 'closed' = 'opening';
   const reportRead = outageReport('be read');
   const reportWrite = outageReport('be written to');
@@ -216,7 +229,6 @@ export async function connectionsTo(
   const read: Send = async (...statement) => {
     try {
       const rows = await sendRead(...statement);
-      if (state === 'opening') state = 'open';
       reportRead();
       return rows;
     } catch (error) {
@@ -302,7 +314,8 @@ export async function connectionsTo(
     if (session.isSetUp) return client;
 
     try {
-      const setting = client.query({ text: setUpSession, values: [statementMs], ...inBinary });
+      const text = isOurs ? setUpOwnSession : setUpSession;
+      const setting = client.query({ text, values: [statementMs], ...inBinary });
       await within(setting, connectMs);
       session.isSetUp = true;
       return client;
@@ -375,7 +388,11 @@ export async function connectionsTo(
     for (const session of sessions.values()) session.removeListeners();
   }
 
-  return { read, write, reportWrite, close };
+  const startLogging = () => {
+    if (state === 'opening') state = 'open';
+  };
+
+  return { read, write, startLogging, reportWrite, close };
 }
 
 /**

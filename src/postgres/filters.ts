@@ -1,5 +1,6 @@
 /** The SQL conditions and indexes of the fields that lists filter by. */
 import { filterableFields, petStatuses, type FilterName, type PetFilter } from '../pet.js';
+import { op } from './sql-text.js';
 
 /** Adds a value to a statement, and returns its placeholder. */
 export type AddValue = (value: string | bigint) => string;
@@ -11,26 +12,32 @@ interface SqlFilter<Value> {
    * connection prepares: use literals for few values, and `addValue` for all others.
    */
   condition(value: Value, addValue: AddValue): string;
-  /** The statements that create the indexes; the rules of `migrations` apply to them. */
-  readonly migrations: readonly string[];
+  /**
+   * Returns the statements that create the indexes of the table `pets`. The rules of `migrations`
+   * apply to them.
+   */
+  migrations(pets: string): readonly string[];
 }
 
 const filters: { readonly [Name in FilterName]: SqlFilter<NonNullable<PetFilter[Name]>> } = {
   status: {
     // A literal, so that the planner can choose the index of the status.
-    condition: (status) => `status = '${status}'`,
+    condition: (status) => op('status', '=', `'${status}'`),
 
     // One index for each status, so that a filtered page costs no more than a page of all pets,
     // however common the planner believes the status is.
-    migrations: petStatuses.map(
-      (status) => `CREATE INDEX IF NOT EXISTS petstore_pets_${status}
-ON petstore_pets (id ASC) WHERE status = '${status}'`,
-    ),
+    migrations: (pets) =>
+      petStatuses.map(
+        (status) => `CREATE INDEX IF NOT EXISTS petstore_pets_${status}
+ON ${pets} (id ASC) WHERE ${op('status', '=', `'${status}'`)}`,
+      ),
   },
 };
 
-/** The statements that create the indexes of all filters. */
-export const filterMigrations = Object.values(filters).flatMap(({ migrations }) => migrations);
+/** Returns the statements that create the indexes of all filters of the table `pets`. */
+export function filterMigrations(pets: string): readonly string[] {
+  return Object.values(filters).flatMap(({ migrations }) => migrations(pets));
+}
 
 /** True if a filter has a value that no pet can have. Such a value must not reach a statement. */
 export function isImpossible(filter: PetFilter): boolean {

@@ -13,7 +13,7 @@ import { copyingMs, ignore, servingMs, type Connections } from './connections.js
 import type { PostgresPool } from './driver.js';
 import { throwUnusable, waitForDatabase } from './failures.js';
 import { connectToTables } from './schema.js';
-import { petTable, recordTable, selectTime } from './statements.js';
+import { selectTime } from './statements.js';
 import { tableStore } from './table-store.js';
 
 /** The options of `postgresStorage`. */
@@ -72,7 +72,7 @@ export async function postgresStorage(
     opened.read(...statement).catch(throwUnusable);
   const connections = isSource ? { ...opened, read } : opened;
 
-  const pets = tableStore(connections, petTable, log);
+  const pets = tableStore(connections, opened.sql.petTable, log);
 
   const refuse = async (error: unknown) => {
     await connections.close();
@@ -97,7 +97,7 @@ export async function postgresStorage(
     records: (name, kind) =>
       recordsWhenOpen(kind, async () => {
         names.take(name);
-        const records = tableStore(connections, recordTable(name), log);
+        const records = tableStore(connections, opened.sql.recordTable(name), log);
         stores.push(records);
         await waitForDatabase(() => records.open().catch(throwUnusable), log);
         return records.store;

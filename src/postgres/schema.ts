@@ -1,10 +1,19 @@
 /** The tables of a database: checks their version, and creates or upgrades them. */
 import { PetstoreError } from '../errors.js';
+import type { ByteString } from '../json.js';
 import type { Log } from '../log.js';
 import { connectionsTo, retry, servingMs, stateOf, type Connections } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { throwUnusable } from './failures.js';
-import * as sql from './statements.js';
+import { identifier } from './sql-text.js';
+import {
+  indexMadeBy,
+  selectCreators,
+  selectIndexes,
+  selectSchema,
+  statementsIn,
+  type Statements,
+} from './statements.js';
 
 /** The longest time of a migration step in ms. An index over many pets takes minutes. */
 export const longestStepMs = 600_000;
@@ -13,7 +22,13 @@ export const longestStepMs = 600_000;
 const collisions = /^(23505|42P07|42710|XX000|40001|40P01)$/;
 
 /** The version of the tables that this program needs. */
-const neededVersion = sql.migrations.length;
+const neededVersion = statementsIn('').migrations.length;
+
+/** The connections to a database whose tables have the version of this program. */
+export interface Database extends Connections {
+  /** The statements for its tables. */
+  readonly sql: Statements;
+}
 
 /** The database has no tables, or those of an earlier version; `migratePostgres` creates them. */
 export class MissingTables extends PetstoreError {}
@@ -29,12 +44,17 @@ export async function connectToTables(
   statementMs: number,
   maxConnections?: number,
   log?: Log,
-): Promise<Connections> {
+): Promise<Database> {
   const connections = await connectionsTo(database, statementMs, maxConnections, log);
 
   try {
-    const version = await readVersion(connections);
-    if (version === neededVersion) return connections;
+    const { name, hasTables } = await findSchema(connections);
+    const sql = statementsIn(name);
+    const version = hasTables ? await readVersion(connections, sql) : 0;
+    if (version === neededVersion) {
+      connections.startLogging();
+      return { ...connections, sql };
+    }
 
     throw new MissingTables(
       'storage_unusable',
@@ -48,18 +68,21 @@ export async function connectToTables(
 }
 
 /**
- * Returns the version of the tables, or 0 if there are none.
+ * Returns the schema of the tables, or the schema in which `migrate` creates them.
+ * @throws DatabaseFailure
+ */
+async function findSchema(connections: Connections, statementMs?: number) {
+  const [row] = await connections.read(selectSchema, [], { statementMs });
+  return { name: decode(row?.['name']), hasTables: row?.['tables'] === 'has tables' };
+}
+
+/**
+ * Returns the version of the tables.
  * @throws PetstoreError `storage_unusable` if a later program made the tables
  * @throws DatabaseFailure
  */
-async function readVersion(connections: Connections, statementMs?: number) {
-  const reading = connections.read(sql.selectVersion, [], { statementMs });
-  const rows = await reading.catch((error: unknown) => {
-    // No such table, or no such schema.
-    if (/^(42P01|3F000)$/.test(stateOf(error))) return [];
-    throw error;
-  });
-
+async function readVersion(connections: Connections, sql: Statements, statementMs?: number) {
+  const rows = await connections.read(sql.selectVersion, [], { statementMs });
   const version = Number(rows[0]?.['version'] ?? 0);
   if (version <= neededVersion) return version;
 
@@ -77,6 +100,9 @@ export interface Migration {
 
   /** The version after it. */
   readonly to: number;
+
+  /** What the administrator should change, one sentence each. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -90,18 +116,51 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
     retry(() => connections.write(...statement), collides, 20_000);
 
   try {
-    const from = await readVersion(connections, servingMs);
+    const { name: schema, hasTables } = await findSchema(connections, servingMs);
+    if (schema === '')
+      throw new PetstoreError(
+        'storage_unusable',
+        'no schema of search_path exists, or its user may not use it; ' +
+          'create it, or GRANT USAGE ON SCHEMA',
+      );
+
+    const sql = statementsIn(schema);
+    const from = hasTables ? await readVersion(connections, sql, servingMs) : 0;
     if (from < neededVersion) {
-      const indexes = (await connections.read(sql.selectIndexes)).map(({ name }) => name);
-      const isThere = (step: string) => indexes.some((name) => name === sql.indexMadeBy(step));
+      const indexes = (await connections.read(selectIndexes, [schema])).map(({ name }) => name);
+      const isThere = (step: string) => indexes.some((name) => name === indexMadeBy(step));
       for (const step of sql.migrations) if (!isThere(step)) await write(step);
       await write(sql.setVersion, [neededVersion], { statementMs: servingMs });
     }
 
-    return { from, to: neededVersion };
+    return { from, to: neededVersion, warnings: await findRisks(connections, schema) };
   } catch (error) {
     throwUnusable(error);
   } finally {
     await connections.close();
   }
+}
+
+/** Returns a warning if other roles may create objects in the schema of the tables. */
+async function findRisks(connections: Connections, schema: string) {
+  const rows = await connections.read(selectCreators, [schema], { statementMs: servingMs });
+  const roles = rows.map(({ name }) => decode(name));
+  if (roles.length === 0) return [];
+
+  const name = shortIdentifier(schema);
+  const grantees = roles.map((role) => (role === 'PUBLIC' ? role : shortIdentifier(role)));
+  return [
+    `other roles may create objects in schema ${name}: ${roles.join(', ')}; ` +
+      `REVOKE CREATE ON SCHEMA ${name} FROM ${grantees.join(', ')}`,
+  ];
+}
+
+/** Returns an identifier for a message, without quotes if it needs none. */
+function shortIdentifier(name: string) {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : identifier(name);
+}
+
+/** Returns a column of text as a string. */
+function decode(column: ByteString | null | undefined) {
+  return Buffer.from(column ?? '', 'latin1').toString();
 }

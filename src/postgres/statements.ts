@@ -1,69 +1,13 @@
 /**
  * All SQL statements, in the dialect that CockroachDB and YugabyteDB share. Free text is always
  * passed as a value. Every returned column is text or bytea, because the binary form of these is
- * their bytes.
+ * their bytes. Every name has its schema (see sql-text.ts).
  */
 import { keptMs } from '../engine/index.js';
 import { asByteString } from '../json.js';
 import type { PetQuery, ReadQuery } from '../storage.js';
 import { conditionsOf, filterMigrations, type AddValue } from './filters.js';
-
-/**
- * The statements that create the tables. The version of a database is the number of them that ran
- * there. An upgrade runs all of them again, in this order, so each must be repeatable. New ones
- * must only add, because servers of the previous version may be running.
- */
-export const migrations: readonly string[] = [
-  'CREATE TABLE IF NOT EXISTS petstore_schema (name text PRIMARY KEY, version int8 NOT NULL)',
-
-  // JSON is stored as bytes, which no setting converts.
-  `CREATE TABLE IF NOT EXISTS petstore_pets (
-  id int8 PRIMARY KEY, status text, json bytea NOT NULL
-)`,
-
-  'CREATE TABLE IF NOT EXISTS petstore_counters (name text PRIMARY KEY, last_id int8 NOT NULL)',
-  "INSERT INTO petstore_counters (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING",
-
-  `CREATE TABLE IF NOT EXISTS petstore_records (
-  kind text, id int8, json bytea NOT NULL, PRIMARY KEY (kind, id)
-)`,
-
-  // A writer's row has the number and the last id of its last batch.
-  `CREATE TABLE IF NOT EXISTS petstore_writers (
-  id uuid PRIMARY KEY, batch int8 NOT NULL, last_id int8 NOT NULL
-)`,
-
-  // Keys and bodies are digests.
-  `CREATE TABLE IF NOT EXISTS petstore_idempotency (
-  key text PRIMARY KEY, body text NOT NULL, sent_at int8 NOT NULL, pet_id int8 NOT NULL
-)`,
-
-  // The place is the number of pets of a source that are stored. A source is named by its digest.
-  'CREATE TABLE IF NOT EXISTS petstore_imports (source text PRIMARY KEY, place int8 NOT NULL)',
-
-  ...filterMigrations,
-];
-
-/**
- * Returns the name of the index that a migration creates, if any. An index that exists is not
- * created again, because even CREATE INDEX IF NOT EXISTS waits for adds.
- */
-export function indexMadeBy(migration: string): string | undefined {
-  return /^CREATE INDEX IF NOT EXISTS (\w+)/.exec(migration)?.[1];
-}
-
-/** Returns the names of the indexes that exist. */
-export const selectIndexes = `SELECT CAST(indexname AS text) AS name FROM pg_indexes
-WHERE schemaname = current_schema() AND tablename = 'petstore_pets'`;
-
-/** Sets the version to $1 unless it is higher. */
-export const setVersion = `INSERT INTO petstore_schema (name, version)
-VALUES ('petstore', $1::int8)
-ON CONFLICT (name) DO UPDATE SET version = GREATEST(petstore_schema.version, excluded.version)`;
-
-/** Returns the version. */
-export const selectVersion =
-  "SELECT CAST(version AS text) AS version FROM petstore_schema WHERE name = 'petstore'";
+import { cast, concat, identifier, nullIfEmpty, op, unnest } from './sql-text.js';
 
 /**
  * The longest page of long texts in bytes, including a comma for each (C6): 100 pets of the default
@@ -95,30 +39,63 @@ export const keyTakenWords = 'is when this key was used';
 export const rehearsedWords = 'records could be stored';
 
 /**
- * Returns an SQL expression that raises an error. It casts a text that is not a number to int8,
- * which fails with SQLSTATE 22P02 when the expression is evaluated. The parts alternate between an
- * SQL expression and literal words, because a constant text would fail when the statement is
- * planned.
+ * Returns the schema of the tables: the first schema of `search_path` that has them, else the first
+ * one. A session of ours has an empty `search_path`; the statement then uses the setting with which
+ * the session began.
  */
-function raise(...numbersAndWords: readonly string[]) {
-  const texts = numbersAndWords.map((part, index) =>
-    index % 2 === 0 ? `CAST(${part} AS text)` : `'${part}'`,
-  );
-  return `CAST(${texts.join(' || ')} AS int8)`;
-}
+export const selectSchema = `SELECT ${cast('schemas.name', 'text')} AS name,
+  CASE WHEN class.oid IS NULL THEN '' ELSE 'has tables' END AS tables
+FROM (
+  SELECT pg_catalog.current_schemas(false) AS names
+  FROM (
+    SELECT pg_catalog.set_config(
+      'search_path', CASE WHEN ${op('setting', '=', "''")} THEN reset_val ELSE setting END, true
+    )
+    FROM pg_catalog.pg_settings WHERE ${op('name', '=', "'search_path'")} OFFSET 0
+  ) AS path
+  OFFSET 0
+) AS found
+CROSS JOIN LATERAL pg_catalog.unnest(found.names) WITH ORDINALITY AS schemas (name, position)
+JOIN pg_catalog.pg_namespace AS namespace ON ${op('namespace.nspname', '=', 'schemas.name')}
+LEFT JOIN pg_catalog.pg_class AS class
+  ON ${op('class.relnamespace', '=', 'namespace.oid')}
+  AND ${op('class.relname', '=', "'petstore_schema'")}
+ORDER BY class.oid IS NULL, position LIMIT 1`;
 
 /**
- * Selects the $3 records of a batch with their ids, which end at the counter's new value. $5 are
- * the statuses, '' for none. $6 are the texts after the id.
+ * Returns the roles that may create objects in the schema $1, without its owner and the current
+ * role. `PUBLIC` stands for all roles.
  */
-const numberedBatch = `batch AS (
-  SELECT last_id - $3::int8 + n AS id, status,
-    convert_to('{"id":' || CAST(last_id - $3::int8 + n AS text), 'UTF8') || rest AS json
-  FROM taken, unnest($5::text[], $6::bytea[]) WITH ORDINALITY AS drafts (status, rest, n)
-)`;
+export const selectCreators = `SELECT DISTINCT
+  CASE WHEN ${op('acl.grantee', '=', cast('0', 'oid'))} THEN 'PUBLIC'
+  ELSE ${cast('pg_catalog.pg_get_userbyid(acl.grantee)', 'text')} END AS name
+FROM pg_catalog.pg_namespace AS namespace
+CROSS JOIN LATERAL pg_catalog.aclexplode(
+  COALESCE(nspacl, pg_catalog.acldefault(${cast("'n'", '"char"')}, nspowner))
+) AS acl
+WHERE ${op(cast('nspname', 'text'), '=', cast('$1', 'text'))}
+  AND ${op('acl.privilege_type', '=', "'CREATE'")} AND ${op('acl.grantee', '<>', 'nspowner')}
+  AND ${op('pg_catalog.pg_get_userbyid(acl.grantee)', '<>', 'CURRENT_USER')}`;
 
-/** The id as text. Its name differs from the column's, because pages are sorted by that. */
-const digits = 'CAST(id AS text) AS digits';
+/** Returns the names of the indexes of the pets in the schema $1. */
+export const selectIndexes = `SELECT ${cast('indexname', 'text')} AS name
+FROM pg_catalog.pg_indexes
+WHERE ${op(cast('schemaname', 'text'), '=', cast('$1', 'text'))}
+  AND ${op('tablename', '=', "'petstore_pets'")}`;
+
+/** Returns the time of the database in milliseconds since the epoch. */
+export const selectTime = `SELECT ${cast(
+  cast(op("pg_catalog.date_part('epoch', pg_catalog.now())", '*', '1000'), 'int8'),
+  'text',
+)} AS now`;
+
+/**
+ * Returns the name of the index that a migration creates, if any. An index that exists is not
+ * created again, because even CREATE INDEX IF NOT EXISTS waits for adds.
+ */
+export function indexMadeBy(migration: string): string | undefined {
+  return /^CREATE INDEX IF NOT EXISTS (\w+)/.exec(migration)?.[1];
+}
 
 /** An SQL statement with its values. */
 export interface Statement {
@@ -130,6 +107,9 @@ export interface Statement {
 export interface Table {
   /** The name of its row in `petstore_counters`, which has the last id given. */
   readonly counter: string;
+
+  /** Returns the last id of the counter $1. */
+  readonly selectCounter: string;
 
   /**
    * Adds a batch, which may be empty, by the protocol of batch-writer.ts. $1 writer; $2 number of
@@ -168,228 +148,376 @@ export interface Table {
   selectLongTexts(query: PetQuery, bytes: number, firstBytes: number): Statement;
 }
 
-/** The table of pets. */
-export const petTable: Table = tableOf(
-  'pets',
-  'UPDATE petstore_counters SET last_id = last_id + $3::int8 WHERE name = $4::text',
-  "petstore_pets (id, status, json) SELECT id, NULLIF(status, ''), json",
-  'petstore_pets WHERE',
-  conditionsOf,
-);
+/** The statements for the tables in one schema. */
+export interface Statements {
+  /**
+   * The statements that create the tables. The version of a database is the number of them that ran
+   * there. An upgrade runs all of them again, in this order, so each must be repeatable. New ones
+   * must only add, because servers of the previous version may be running.
+   */
+  readonly migrations: readonly string[];
 
-/**
- * Returns the table of a plugin's records.
- * @param name Must be lowercase letters, because the statements contain it.
- */
-export function recordTable(name: string): Table {
-  const kind = `records.${name}`;
+  /** Sets the version to $1 unless it is higher. */
+  readonly setVersion: string;
 
-  return tableOf(
-    kind,
-    // The first record of a kind makes its counter.
-    `INSERT INTO petstore_counters (name, last_id) VALUES ($4::text, $3::int8)
-  ON CONFLICT (name) DO UPDATE SET last_id = petstore_counters.last_id + excluded.last_id`,
-    `petstore_records (kind, id, json) SELECT '${kind}', id, json`,
-    `petstore_records WHERE kind = '${kind}' AND`,
-    () => '',
-  );
+  /** Returns the version. */
+  readonly selectVersion: string;
+
+  /** The table of pets. */
+  readonly petTable: Table;
+
+  /**
+   * Returns the table of a plugin's records.
+   * @param name Must be lowercase letters, because the statements contain it.
+   */
+  recordTable(name: string): Table;
+
+  /** Returns the names under which plugins keep records. */
+  readonly selectRecordNames: string;
+
+  /**
+   * Returns the last id of batch $2 of writer $1. It returns -1, or no row, if the batch is not
+   * stored and no longer can be. It always writes, because only a commit waits for a synchronous
+   * standby.
+   */
+  readonly settle: string;
+
+  /**
+   * Returns the uses of the keys $1. The pet, which may be long, is returned only if its key was
+   * used with the body in $2.
+   */
+  readonly selectKeys: string;
+
+  /** Returns the imported sources, or the beginnings of sources, and their numbers of pets. */
+  readonly selectImports: string;
+
+  /**
+   * Raises the place of source $1 to $2 at least, and returns it. It always writes, because only a
+   * commit waits for a synchronous standby, and for a statement of that source that is in flight.
+   */
+  readonly selectPlace: string;
+
+  /**
+   * Adds the $3 pets that follow place $2 of source $1, and returns the new place. $4 is the
+   * counter; $5 and $6 are as in `insertBatch`. $7 are the names that get the new place: the
+   * source, and the digest of its beginning if it is known. If that digest exists already, another
+   * import has added the pets, and only the place changes. If the source is at another place, the
+   * statement does nothing and returns no row.
+   */
+  readonly importBatch: string;
 }
 
+// Values by their types.
+const int8 = (value: string) => cast(value, 'int8');
+const text = (value: string) => cast(value, 'text');
+const uuid = (value: string) => cast(value, 'uuid');
+const list = (value: string, type: string) => cast(value, `${type}[]`);
+const equal = (left: string, right: string) => op(left, '=', right);
+const plus = (left: string, right: string) => op(left, '+', right);
+const minus = (left: string, right: string) => op(left, '-', right);
+const countOf = (rows: string) => `(SELECT pg_catalog.count(*) FROM ${rows})`;
+
 /**
- * Returns a table by the parts of its statements.
- * @param raiseCounter Raises the counter $4 by $3; a RETURNING clause is appended.
- * @param target The table and columns of an INSERT, and the list that it selects from `batch`.
- * @param rows The table of a SELECT with WHERE; conditions are appended.
- * @param conditions Returns the conditions of a query's filter.
+ * Returns an SQL expression that raises an error. It casts a text that is not a number to int8,
+ * which fails with SQLSTATE 22P02 when the expression is evaluated. The parts alternate between an
+ * SQL expression and literal words, because a constant text would fail when the statement is
+ * planned.
  */
-function tableOf(
-  counter: string,
-  raiseCounter: string,
-  target: string,
-  rows: string,
-  conditions: (query: PetQuery, addValue: AddValue) => string,
-): Table {
-  /** Returns the statement that `select` builds on the rows of a query. */
-  function selectFrom(query: PetQuery, select: (matches: string) => string): Statement {
-    const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
-    const values: (string | bigint)[] = [after];
-    const filter = conditions(query, (value) => `$${values.push(value)}`);
-
-    // A literal, so that the planner knows the limit. Each limit is a statement of its own.
-    const sql = select(`${rows}${filter} id > $1::int8 ORDER BY id LIMIT ${limit}`);
-    return { sql, values };
-  }
-
-  return {
-    counter,
-    insertBatch: insertInto(target, raiseCounter),
-
-    adoptBatch: `WITH taken AS (
-  INSERT INTO petstore_counters (name, last_id) VALUES ('${counter}', $2::int8)
-  ON CONFLICT (name) DO UPDATE SET last_id = excluded.last_id
-    WHERE petstore_counters.last_id = $1::int8
-  RETURNING last_id
-), stored AS (
-  INSERT INTO ${target}
-  FROM taken, unnest($3::int8[], $4::text[], $5::bytea[]) AS adopted (id, status, json)
-)
-SELECT CAST(last_id AS text) AS last_id FROM taken`,
-
-    selectOne: `SELECT ${digits}, json FROM ${rows} id = $1::int8`,
-
-    selectMany: `SELECT ${digits},
-  CASE WHEN length(json) <= ${maxResultBytes / maxIds} THEN json END AS json
-FROM ${rows} id = ANY($1::int8[])`,
-
-    selectPage: (query) =>
-      selectFrom(
-        query,
-        (matches) => `SELECT
-  string_agg(line, decode('0a', 'hex') ORDER BY id) AS page
-FROM (
-  SELECT id, CASE WHEN length(json) <= ${Math.floor(maxResultBytes / query.limit)} THEN json
-    ELSE decode('', 'hex') END AS line
-  FROM ${matches}
-) AS lines`,
-      ),
-
-    selectLongTexts: (query, bytes, firstBytes) =>
-      selectFrom(
-        query,
-        (matches) => `SELECT ${digits}, CASE
-  WHEN sum(length(json) + 1) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) <= ${bytes} THEN json
-  WHEN row_number() OVER (ORDER BY id) = 1 AND length(json) < ${firstBytes} THEN json
-END AS json
-FROM ${matches}`,
-      ),
-  };
+function raise(...numbersAndWords: readonly string[]) {
+  const texts = numbersAndWords.map((part, index) => (index % 2 === 0 ? text(part) : `'${part}'`));
+  return int8(concat(...texts));
 }
 
-/** Returns the statement `insertBatch` of a table. */
-function insertInto(target: string, raiseCounter: string) {
-  const wanted = '$3::int8 + (SELECT count(*) FROM unnest($7::text[]) AS key)';
-  const kept = '(SELECT count(*) FROM stored) + (SELECT count(*) FROM kept)';
+/** The id as text. Its name differs from the column's, because pages are sorted by that. */
+const digits = `${text('id')} AS digits`;
 
-  const keyTaken = raise('petstore_idempotency.sent_at', ` ${keyTakenWords}`);
-  const rehearsed = raise(kept, ` ${rehearsedWords}`);
-  const numberTaken = raise('(SELECT count(*) FROM noted)', ` ${numberTakenWords}`);
-  const rowMissing = raise(kept, ' rows kept of ', wanted, ', or no counter or writer');
+/**
+ * Selects the $3 records of a batch with their ids, which end at the counter's new value. $5 are
+ * the statuses, '' for none. $6 are the texts after the id.
+ */
+const batchId = plus(minus('last_id', int8('$3')), 'n');
+const numberedBatch = `batch AS (
+  SELECT ${batchId} AS id, status, ${concat(
+    `pg_catalog.convert_to(${concat(`'{"id":'`, text(batchId))}, ${cast("'UTF8'", 'name')})`,
+    'rest',
+  )} AS json
+  FROM taken, ${unnest(list('$5', 'text'), list('$6', 'bytea'))}
+    WITH ORDINALITY AS drafts (status, rest, n)
+)`;
 
-  return `WITH taken AS (
+/** Returns the statements for the tables in a schema. */
+export function statementsIn(schema: string): Statements {
+  const tableName = (name: string) => `${identifier(schema)}.petstore_${name}`;
+  const pets = tableName('pets');
+  const counters = tableName('counters');
+  const records = tableName('records');
+  const writers = tableName('writers');
+  const idempotency = tableName('idempotency');
+  const imports = tableName('imports');
+  const versions = tableName('schema');
+
+  /** Returns the statement `insertBatch` of a table. */
+  function insertInto(target: string, raiseCounter: string) {
+    const wanted = plus(
+      int8('$3'),
+      countOf(`pg_catalog.unnest(${list('$7', 'text')}) AS keys (key)`),
+    );
+    const kept = plus(countOf('stored'), countOf('kept'));
+
+    const keyTaken = raise('used.sent_at', ` ${keyTakenWords}`);
+    const rehearsed = raise(kept, ` ${rehearsedWords}`);
+    const numberTaken = raise(countOf('noted'), ` ${numberTakenWords}`);
+    const rowMissing = raise(kept, ' rows kept of ', wanted, ', or no counter or writer');
+
+    return `WITH taken AS (
   ${raiseCounter} RETURNING last_id
 ), noted AS (
-  INSERT INTO petstore_writers (id, batch, last_id)
-  SELECT $1::uuid, $2::int8, last_id FROM taken
+  INSERT INTO ${writers} AS writer (id, batch, last_id)
+  SELECT ${uuid('$1')}, ${int8('$2')}, last_id FROM taken
   ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, last_id = excluded.last_id
-    WHERE petstore_writers.batch < excluded.batch
+    WHERE ${op('writer.batch', '<', 'excluded.batch')}
   RETURNING batch
 ), ${numberedBatch}, stored AS (
   INSERT INTO ${target} FROM batch RETURNING id
 ), kept AS (
-  INSERT INTO petstore_idempotency (key, body, sent_at, pet_id)
-  SELECT key, body, sent_at, last_id - $3::int8 + n
-  FROM taken, unnest($7::text[], $8::text[], $9::int8[], $10::int8[])
-    AS used (key, body, sent_at, n)
+  INSERT INTO ${idempotency} AS used (key, body, sent_at, pet_id)
+  SELECT key, body, sent_at, ${plus(minus('last_id', int8('$3')), 'n')}
+  FROM taken, ${unnest(
+    list('$7', 'text'),
+    list('$8', 'text'),
+    list('$9', 'int8'),
+    list('$10', 'int8'),
+  )} AS uses (key, body, sent_at, n)
   ON CONFLICT (key) DO UPDATE SET body = excluded.body, sent_at = excluded.sent_at,
     pet_id = CASE
-      WHEN excluded.sent_at - petstore_idempotency.sent_at >= ${keptMs} THEN excluded.pet_id
+      WHEN ${op(minus('excluded.sent_at', 'used.sent_at'), '>=', `${keptMs}`)} THEN excluded.pet_id
       ELSE ${keyTaken}
     END
   RETURNING key
 )
-SELECT CAST(CASE
-  WHEN ${kept} = ${wanted}
-    AND EXISTS (SELECT 1 FROM noted)
-    THEN CASE $2::int8 WHEN 0 THEN ${rehearsed}
+SELECT ${text(`CASE
+  WHEN ${equal(kept, wanted)} AND EXISTS (SELECT 1 FROM noted)
+    THEN CASE WHEN ${equal(int8('$2'), '0')} THEN ${rehearsed}
       ELSE (SELECT last_id FROM taken) END
-  WHEN EXISTS (SELECT 1 FROM petstore_writers WHERE id = $1::uuid AND batch >= $2::int8)
-    THEN ${numberTaken}
+  WHEN EXISTS (
+    SELECT 1 FROM ${writers}
+    WHERE ${equal('id', uuid('$1'))} AND ${op('batch', '>=', int8('$2'))}
+  ) THEN ${numberTaken}
   ELSE ${rowMissing}
-END AS text) AS last_id`;
-}
+END`)} AS last_id`;
+  }
 
-/**
- * Returns the last id of batch $2 of writer $1. It returns -1, or no row, if the batch is not
- * stored and no longer can be. It always writes, because only a commit waits for a synchronous
- * standby.
- */
-export const settle = `INSERT INTO petstore_writers (id, batch, last_id)
-VALUES ($1::uuid, $2::int8, -1)
+  /**
+   * Returns a table by the parts of its statements.
+   * @param raiseCounter Raises the counter $4 by $3; a RETURNING clause is appended.
+   * @param target The table and columns of an INSERT, and the list that it selects from `batch`.
+   * @param rows The table of a SELECT with WHERE; conditions are appended.
+   * @param conditions Returns the conditions of a query's filter.
+   */
+  function tableOf(
+    counter: string,
+    raiseCounter: string,
+    target: string,
+    rows: string,
+    conditions: (query: PetQuery, addValue: AddValue) => string,
+  ): Table {
+    /** Returns the statement that `select` builds on the rows of a query. */
+    function selectFrom(query: PetQuery, select: (matches: string) => string): Statement {
+      const { limit, after = 0n }: ReadQuery<'limit' | 'after'> = query;
+      const values: (string | bigint)[] = [after];
+      const filter = conditions(query, (value) => `$${values.push(value)}`);
+
+      // A literal, so that the planner knows the limit. Each limit is a statement of its own.
+      const matches = `${rows}${filter} ${op('id', '>', int8('$1'))} ORDER BY id LIMIT ${limit}`;
+      return { sql: select(matches), values };
+    }
+
+    const bytes = 'pg_catalog.length(json)';
+    const bytesSoFar = `pg_catalog.sum(${plus(bytes, '1')})
+    OVER (ORDER BY id ROWS UNBOUNDED PRECEDING)`;
+    const position = 'pg_catalog.row_number() OVER (ORDER BY id)';
+
+    return {
+      counter,
+
+      selectCounter: `SELECT ${text('last_id')} AS last_id
+FROM ${counters} WHERE ${equal('name', text('$1'))}`,
+
+      insertBatch: insertInto(target, raiseCounter),
+
+      adoptBatch: `WITH taken AS (
+  INSERT INTO ${counters} AS counter (name, last_id) VALUES ('${counter}', ${int8('$2')})
+  ON CONFLICT (name) DO UPDATE SET last_id = excluded.last_id
+    WHERE ${equal('counter.last_id', int8('$1'))}
+  RETURNING last_id
+), stored AS (
+  INSERT INTO ${target}
+  FROM taken, ${unnest(list('$3', 'int8'), list('$4', 'text'), list('$5', 'bytea'))}
+    AS adopted (id, status, json)
+)
+SELECT ${text('last_id')} AS last_id FROM taken`,
+
+      selectOne: `SELECT ${digits}, json FROM ${rows} ${equal('id', int8('$1'))}`,
+
+      selectMany: `SELECT ${digits},
+  CASE WHEN ${op(bytes, '<=', `${maxResultBytes / maxIds}`)} THEN json END AS json
+FROM ${rows} ${equal('id', `ANY (${list('$1', 'int8')})`)}`,
+
+      selectPage: (query) =>
+        selectFrom(
+          query,
+          (matches) => `SELECT
+  pg_catalog.string_agg(line, pg_catalog.decode('0a', 'hex') ORDER BY id) AS page
+FROM (
+  SELECT id,
+    CASE WHEN ${op(bytes, '<=', `${Math.floor(maxResultBytes / query.limit)}`)} THEN json
+    ELSE pg_catalog.decode('', 'hex') END AS line
+  FROM ${matches}
+) AS lines`,
+        ),
+
+      selectLongTexts: (query, maxBytes, firstBytes) =>
+        selectFrom(
+          query,
+          (matches) => `SELECT ${digits}, CASE
+  WHEN ${op(bytesSoFar, '<=', `${maxBytes}`)} THEN json
+  WHEN ${equal(position, '1')} AND ${op(bytes, '<', `${firstBytes}`)} THEN json
+END AS json
+FROM ${matches}`,
+        ),
+    };
+  }
+
+  const petTable = tableOf(
+    'pets',
+    `UPDATE ${counters} SET last_id = ${plus('last_id', int8('$3'))}
+  WHERE ${equal('name', text('$4'))}`,
+    `${pets} (id, status, json) SELECT id, ${nullIfEmpty('status')}, json`,
+    `${pets} WHERE`,
+    conditionsOf,
+  );
+
+  const recordTable = (name: string) => {
+    const kind = `records.${name}`;
+
+    return tableOf(
+      kind,
+      // The first record of a kind makes its counter.
+      `INSERT INTO ${counters} AS counter (name, last_id) VALUES (${text('$4')}, ${int8('$3')})
+  ON CONFLICT (name) DO UPDATE SET last_id = ${plus('counter.last_id', 'excluded.last_id')}`,
+      `${records} (kind, id, json) SELECT '${kind}', id, json`,
+      `${records} WHERE ${equal('kind', `'${kind}'`)} AND`,
+      () => '',
+    );
+  };
+
+  const importRowMissing = raise(countOf('stored'), ' rows kept of an import, or no counter');
+  const nameCount = `pg_catalog.array_length(${list('$7', 'text')}, 1)`;
+  const newPlace = plus(int8('$2'), int8('$3'));
+
+  return {
+    migrations: [
+      `CREATE TABLE IF NOT EXISTS ${versions} (
+  name pg_catalog.text PRIMARY KEY, version pg_catalog.int8 NOT NULL
+)`,
+
+      // JSON is stored as bytes, which no setting converts.
+      `CREATE TABLE IF NOT EXISTS ${pets} (
+  id pg_catalog.int8 PRIMARY KEY, status pg_catalog.text, json pg_catalog.bytea NOT NULL
+)`,
+
+      `CREATE TABLE IF NOT EXISTS ${counters} (
+  name pg_catalog.text PRIMARY KEY, last_id pg_catalog.int8 NOT NULL
+)`,
+      `INSERT INTO ${counters} (name, last_id) VALUES ('pets', 0) ON CONFLICT (name) DO NOTHING`,
+
+      `CREATE TABLE IF NOT EXISTS ${records} (
+  kind pg_catalog.text, id pg_catalog.int8, json pg_catalog.bytea NOT NULL, PRIMARY KEY (kind, id)
+)`,
+
+      // A writer's row has the number and the last id of its last batch.
+      `CREATE TABLE IF NOT EXISTS ${writers} (
+  id pg_catalog.uuid PRIMARY KEY, batch pg_catalog.int8 NOT NULL, last_id pg_catalog.int8 NOT NULL
+)`,
+
+      // Keys and bodies are digests.
+      `CREATE TABLE IF NOT EXISTS ${idempotency} (
+  key pg_catalog.text PRIMARY KEY, body pg_catalog.text NOT NULL,
+  sent_at pg_catalog.int8 NOT NULL, pet_id pg_catalog.int8 NOT NULL
+)`,
+
+      // The place is the number of pets of a source that are stored. A digest names the source.
+      `CREATE TABLE IF NOT EXISTS ${imports} (
+  source pg_catalog.text PRIMARY KEY, place pg_catalog.int8 NOT NULL
+)`,
+
+      ...filterMigrations(pets),
+    ],
+
+    setVersion: `INSERT INTO ${versions} AS present (name, version)
+VALUES ('petstore', ${int8('$1')})
+ON CONFLICT (name) DO UPDATE SET version = GREATEST(present.version, excluded.version)`,
+
+    selectVersion: `SELECT ${text('version')} AS version
+FROM ${versions} WHERE ${equal('name', "'petstore'")}`,
+
+    petTable,
+    recordTable,
+
+    selectRecordNames: `SELECT pg_catalog.substr(name, 9) AS name FROM ${counters}
+WHERE ${equal('pg_catalog.substr(name, 1, 8)', "'records.'")} AND ${op('last_id', '>', '0')}
+ORDER BY name`,
+
+    settle: `INSERT INTO ${writers} AS writer (id, batch, last_id)
+VALUES (${uuid('$1')}, ${int8('$2')}, -1)
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, last_id = CASE
-    WHEN petstore_writers.batch = excluded.batch THEN petstore_writers.last_id
+    WHEN ${equal('writer.batch', 'excluded.batch')} THEN writer.last_id
     ELSE -1
   END
-  WHERE petstore_writers.batch <= excluded.batch
-RETURNING CAST(last_id AS text) AS last_id`;
+  WHERE ${op('writer.batch', '<=', 'excluded.batch')}
+RETURNING ${text('last_id')} AS last_id`,
 
-/**
- * Returns the uses of the keys $1. The pet, which may be long, is returned only if its key was used
- * with the body in $2.
- */
-export const selectKeys = `SELECT key, used.body,
-  CAST(sent_at AS text) AS sent_at, CAST(pet_id AS text) AS pet_id, json
-FROM unnest($1::text[], $2::text[]) AS sought (key, body)
-JOIN petstore_idempotency AS used USING (key)
-LEFT JOIN petstore_pets ON petstore_pets.id = used.pet_id AND used.body = sought.body`;
+    selectKeys: `SELECT used.key, used.body,
+  ${text('used.sent_at')} AS sent_at, ${text('used.pet_id')} AS pet_id, pet.json
+FROM ${unnest(list('$1', 'text'), list('$2', 'text'))} AS sought (key, body)
+JOIN ${idempotency} AS used ON ${equal('used.key', 'sought.key')}
+LEFT JOIN ${pets} AS pet
+  ON ${equal('pet.id', 'used.pet_id')} AND ${equal('used.body', 'sought.body')}`,
 
-/** Returns the time of the database in milliseconds since the epoch. */
-export const selectTime =
-  'SELECT CAST(CAST(extract(epoch FROM now()) * 1000 AS int8) AS text) AS now';
+    selectImports: `SELECT source, ${text('place')} AS place FROM ${imports}
+WHERE ${op('place', '>', '0')}`,
 
-/** Returns the last id of the counter $1. */
-export const selectCounter =
-  'SELECT CAST(last_id AS text) AS last_id FROM petstore_counters WHERE name = $1::text';
+    selectPlace: `INSERT INTO ${imports} AS present (source, place)
+VALUES (${text('$1')}, ${int8('$2')})
+ON CONFLICT (source) DO UPDATE SET place = GREATEST(present.place, excluded.place)
+RETURNING ${text('place')} AS place`,
 
-/** Returns the names under which plugins keep records. */
-export const selectRecordNames = `SELECT substr(name, 9) AS name FROM petstore_counters
-WHERE name LIKE 'records.%' AND last_id > 0 ORDER BY name`;
-
-/** Returns the imported sources, or the beginnings of sources, and their numbers of pets. */
-export const selectImports =
-  'SELECT source, CAST(place AS text) AS place FROM petstore_imports WHERE place > 0';
-
-/**
- * Raises the place of source $1 to $2 at least, and returns it. It always writes, because only a
- * commit waits for a synchronous standby, and for a statement of that source that is in flight.
- */
-export const selectPlace = `INSERT INTO petstore_imports (source, place)
-VALUES ($1::text, $2::int8)
-ON CONFLICT (source) DO UPDATE SET place = GREATEST(petstore_imports.place, excluded.place)
-RETURNING CAST(place AS text) AS place`;
-
-const importRowMissing = raise(
-  '(SELECT count(*) FROM stored)',
-  ' rows kept of an import, or no counter',
-);
-
-/**
- * Adds the $3 pets that follow place $2 of source $1, and returns the new place. $4 is the counter;
- * $5 and $6 are as in `insertBatch`. $7 are the names that get the new place: the source, and the
- * digest of its beginning if it is known. If that digest exists already, another import has added
- * the pets, and only the place changes. If the source is at another place, the statement does
- * nothing and returns no row.
- */
-export const importBatch = `WITH noted AS (
-  INSERT INTO petstore_imports (source, place)
-  SELECT name, $2::int8 + $3::int8 FROM unnest($7::text[]) AS names (name)
-  WHERE EXISTS (SELECT 1 FROM petstore_imports WHERE source = $1::text AND place = $2::int8)
+    importBatch: `WITH noted AS (
+  INSERT INTO ${imports} AS present (source, place)
+  SELECT name, ${newPlace} FROM pg_catalog.unnest(${list('$7', 'text')}) AS names (name)
+  WHERE EXISTS (
+    SELECT 1 FROM ${imports}
+    WHERE ${equal('source', text('$1'))} AND ${equal('place', int8('$2'))}
+  )
   ON CONFLICT (source) DO UPDATE SET place = excluded.place
-    WHERE petstore_imports.place = $2::int8
+    WHERE ${equal('present.place', int8('$2'))}
   RETURNING source, place
 ), placed AS (
-  SELECT place, (SELECT count(*) FROM noted) = array_length($7::text[], 1) AS is_new
-  FROM noted WHERE source = $1::text
+  SELECT place, ${equal(countOf('noted'), nameCount)} AS is_new
+  FROM noted WHERE ${equal('source', text('$1'))}
 ), taken AS (
-  UPDATE petstore_counters SET last_id = last_id + $3::int8
-  WHERE name = $4::text AND EXISTS (SELECT 1 FROM placed WHERE is_new)
+  UPDATE ${counters} SET last_id = ${plus('last_id', int8('$3'))}
+  WHERE ${equal('name', text('$4'))} AND EXISTS (SELECT 1 FROM placed WHERE is_new)
   RETURNING last_id
 ), ${numberedBatch}, stored AS (
-  INSERT INTO petstore_pets (id, status, json)
-  SELECT id, NULLIF(status, ''), json FROM batch
+  INSERT INTO ${pets} (id, status, json)
+  SELECT id, ${nullIfEmpty('status')}, json FROM batch
   RETURNING id
 )
-SELECT CAST(CASE
-  WHEN (SELECT count(*) FROM stored) = CASE WHEN is_new THEN $3::int8 ELSE 0 END THEN place
+SELECT ${text(`CASE
+  WHEN ${equal(countOf('stored'), `CASE WHEN is_new THEN ${int8('$3')} ELSE 0 END`)} THEN place
   ELSE ${importRowMissing}
-END AS text) AS place
-FROM placed`;
+END`)} AS place
+FROM placed`,
+  };
+}

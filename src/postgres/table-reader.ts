@@ -28,7 +28,7 @@ export interface TableReader extends Pick<RecordStore, 'get' | 'list'> {
 
 /** Returns the last id that a table's counter gave; 0 without a counter. */
 export async function readLastId(connections: Connections, table: sql.Table): Promise<bigint> {
-  const [row] = await connections.read(sql.selectCounter, [table.counter]);
+  const [row] = await connections.read(table.selectCounter, [table.counter]);
   return BigInt(row?.['last_id'] ?? 0);
 }
 

@@ -13,7 +13,8 @@ import { int64Max } from '../json.js';
 import type { Log } from '../log.js';
 import type { IdempotencyKeyUse, PetStorage } from '../storage.js';
 import { batchWriter, type Added, type Batch } from './batch-writer.js';
-import { stateOf, type Connections } from './connections.js';
+import { stateOf } from './connections.js';
+import type { Database } from './schema.js';
 import type { Table } from './statements.js';
 import { readLastId, tableReader } from './table-reader.js';
 
@@ -36,11 +37,11 @@ export interface TableStore extends Required<Pick<PetStorage, 'waiting' | 'onCom
 }
 
 /** Returns the store of a table. */
-export function tableStore(connections: Connections, table: Table, log: Log): TableStore {
-  const reader = tableReader(connections, table);
-  const writer = batchWriter(connections, table);
+export function tableStore(database: Database, table: Table, log: Log): TableStore {
+  const reader = tableReader(database, table);
+  const writer = batchWriter(database, table);
   // A second writer, because a writer has one batch at a time and readiness must not wait for it.
-  const readinessWriter = batchWriter(connections, table);
+  const readinessWriter = batchWriter(database, table);
 
   const commits = groupCommit<KeyedRecord, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
@@ -83,7 +84,7 @@ export function tableStore(connections: Connections, table: Table, log: Log): Ta
 
     try {
       const { added, fresh } = await writer.store(records);
-      connections.reportWrite();
+      database.reportWrite();
       if (fresh.length === 0) return added;
 
       rehearsalRecord = fresh[0];
@@ -92,14 +93,14 @@ export function tableStore(connections: Connections, table: Table, log: Log): Ta
     } catch (error) {
       hasFailed = true;
       rehearsalRecord ??= records[0];
-      connections.reportWrite(error);
+      database.reportWrite(error);
       throw error;
     }
   }
 
   /** Returns the last id after reading the page that follows it, which has no damaged records. */
   async function readEnd() {
-    const lastId = await readLastId(connections, table);
+    const lastId = await readLastId(database, table);
     await reader.list({ limit: 20, after: lastId });
     return lastId;
   }

@@ -9,7 +9,7 @@ import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { throwUnusable, waitForDatabase } from './failures.js';
 import { connectToTables, longestStepMs } from './schema.js';
-import * as sql from './statements.js';
+import type { Table } from './statements.js';
 import { readLastId } from './table-reader.js';
 
 /**
@@ -20,7 +20,7 @@ export async function postgresRecordNames(
   database: string | PostgresPool,
 ): Promise<readonly string[]> {
   const connections = await connectToTables(database, servingMs);
-  const rows = await connections.read(sql.selectRecordNames).finally(connections.close);
+  const rows = await connections.read(connections.sql.selectRecordNames).finally(connections.close);
   return rows.map(({ name }) => name ?? '');
 }
 
@@ -30,9 +30,9 @@ export async function postgresRecordNames(
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
   if (records !== undefined) new RecordNames().take(records);
-  const table = records === undefined ? sql.petTable : sql.recordTable(records);
-
   const connections = await connectToTables(url, copyingMs);
+  const { petTable, recordTable } = connections.sql;
+  const table = records === undefined ? petTable : recordTable(records);
   let lastId: bigint | undefined;
 
   async function adopt(texts: readonly StoredText[]) {
@@ -62,9 +62,9 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
 }
 
 /** Returns the values of `adoptBatch` for texts of ascending ids above `lastId`. */
-function adoptValues(table: sql.Table, lastId: bigint, texts: readonly StoredText[]) {
+function adoptValues(table: Table, lastId: bigint, texts: readonly StoredText[]) {
   const statusOf = ({ json }: StoredText) =>
-    table === sql.petTable ? (parsePet(json).status ?? '') : '';
+    table.counter === 'pets' ? (parsePet(json).status ?? '') : '';
 
   return [
     lastId,
@@ -91,12 +91,12 @@ export async function postgresImport(
   const connections = await connectToTables(url, copyingMs);
 
   const readPlace = async (least = 0) => {
-    const [row] = await connections.write(sql.selectPlace, [whole.digest, least]);
+    const [row] = await connections.write(connections.sql.selectPlace, [whole.digest, least]);
     return Number(row?.['place']);
   };
 
   const readStart = async () => {
-    const rows = await connections.read(sql.selectImports);
+    const rows = await connections.read(connections.sql.selectImports);
     return importedStart(
       whole,
       new Map(rows.map(({ source: name, place: at }) => [name ?? '', Number(at)])),
@@ -119,12 +119,12 @@ export async function postgresImport(
         jsonAfterId: jsonAfterId(draft),
       }));
       const names = startDigest === undefined ? [whole.digest] : [whole.digest, startDigest];
-      const { counter } = sql.petTable;
+      const { counter } = connections.sql.petTable;
       const columns = columnsOf(records);
       const values = [whole.digest, place, records.length, counter, ...columns, names];
 
       place = await retried(async () => {
-        const [row] = await connections.write(sql.importBatch, values);
+        const [row] = await connections.write(connections.sql.importBatch, values);
         return row === undefined ? readPlace() : Number(row['place']);
       });
       return place;
@@ -147,10 +147,10 @@ export async function seedPostgres(
     const id = BigInt(index + 1);
     return { id, json: petJson(id, draft) };
   });
-  const values = adoptValues(sql.petTable, 0n, texts);
-
   const connections = await connectToTables(url, longestStepMs);
-  const adopt = () => connections.write(sql.petTable.adoptBatch, values);
+  const values = adoptValues(connections.sql.petTable, 0n, texts);
+
+  const adopt = () => connections.write(connections.sql.petTable.adoptBatch, values);
   const rows = await waitForDatabase(adopt, log).catch(throwUnusable).finally(connections.close);
   return rows.length > 0;
 }

@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { after } from 'node:test';
 import pg from 'pg';
-import { migrations } from '../../dist/postgres/statements.js';
+import { statementsIn } from '../../dist/postgres/statements.js';
 import { isSkipForbidden, testSetting } from '../support/environment.js';
 import { Cluster, serverPrograms } from './cluster.js';
 
@@ -67,31 +67,30 @@ export async function newSchema(): Promise<string> {
 
 /**
  * Returns the URL of a new schema in the database of `url`.
- * @param statements Create the tables of the schema.
+ * @param statementsOf Returns the statements that create the tables of the schema.
  */
 export async function newSchemaAt(
   url: string,
-  statements: readonly string[] = [],
+  statementsOf: (schema: string) => readonly string[] = () => [],
 ): Promise<string> {
   const schema = `petstore_test_${randomBytes(6).toString('hex')}`;
-  await query(
-    url,
-    [`CREATE SCHEMA ${schema}`, `SET search_path = ${schema}`, ...statements].join(';\n'),
-  );
+  await query(url, [`CREATE SCHEMA ${schema}`, ...statementsOf(schema)].join(';\n'));
   schemas.push(schema);
   return withOptions(url, `-csearch_path=${schema}`);
 }
 
 /** The version of the tables that a storage needs. */
-export const tablesVersion = migrations.length;
+export const tablesVersion = statementsIn('').migrations.length;
 
 /**
  * Returns the URL of a new schema with empty tables, as `migratePostgres` creates them, but in one
  * round trip.
  */
 export async function newDatabase(): Promise<string> {
-  const version = `INSERT INTO petstore_schema (name, version) VALUES ('petstore', ${tablesVersion})`;
-  return newSchemaAt(await adminUrl(), [...migrations, version]);
+  return newSchemaAt(await adminUrl(), (schema) => {
+    const version = `INSERT INTO ${schema}.petstore_schema VALUES ('petstore', ${tablesVersion})`;
+    return [...statementsIn(schema).migrations, version];
+  });
 }
 
 /** Adds settings of the session to a URL, in the form of the server's command line. */

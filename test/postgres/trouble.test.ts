@@ -208,7 +208,10 @@ describe('a failed statement', { skip: withoutDatabase() }, () => {
     await expectAdded(storage, 1n);
     await sql('CREATE SEQUENCE calls');
     for (const [begin, end] of [
-      trigger("PERFORM nextval('calls'); NEW.json = NULL; RETURN NEW;", 'BEFORE INSERT'),
+      trigger(
+        "PERFORM nextval(TG_TABLE_SCHEMA || '.calls'); NEW.json = NULL; RETURN NEW;",
+        'BEFORE INSERT',
+      ),
       trigger(nothing, 'BEFORE UPDATE', 'petstore_writers'),
     ]) {
       await sql(begin);
