@@ -163,7 +163,7 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await storage.insert(rex);
     writePets(here.at('a'), edgeCasePets);
     const bare = await newSchema();
-    const noTables = 'postgres\\S+ has no tables .*`node dist/server\\.js migrate ';
+    const noTables = 'postgres\\S+ has no petstore tables; .*`node dist/server\\.js migrate ';
     for (const [from, to, code, message] of [
       ['file:a', url, 3, '^the storage to copy to has other pets than the source'],
       ['file:a', bare, 2, `^--to ${noTables}`],

@@ -164,7 +164,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     });
     for (const [storage, code, message] of [
       [nowhere, 3, /no such database/],
-      [url, 2, /has no tables/],
+      [url, 2, /has no petstore tables/],
       [asking, 3, /it asks for a password; put it into the URL/],
     ] as const)
       await new WorkingFolder(t).refuses(`--storage ${storage}`, code, message);
