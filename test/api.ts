@@ -1,4 +1,4 @@
-/** Writes docs/api.d.ts anew, from what tsc made of src. `test/api.test.ts` compares the two. */
+/** Writes the declarations of the build to docs/api.d.ts. */
 import { writeFileSync } from 'node:fs';
 import { apiFile, publicApi } from './support/api.js';
 

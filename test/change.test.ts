@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { folder as newFolder, root, StartedProcess, type Ended } from './support/process.js';
 
-/** A text that stands once in a file of src, and what stands there after the change. */
+/** A text that occurs once in a file of src, and its replacement. */
 type Edit = readonly [file: string, text: string, becomes: string];
 
-/** A row of the table, a word in another row, and a status. */
-const ofTheTable: readonly Edit[] = [
+/** Adds a row to the field table, a filter on another row, and a status. */
+const fieldEdits: readonly Edit[] = [
   [
     'pet.ts',
     '  status: filterable(petStatus),\n',
@@ -25,8 +25,8 @@ const ofTheTable: readonly Edit[] = [
   ['pet.ts', "'sold'] as const", "'sold', 'adopted'] as const"],
 ];
 
-/** What the compile error about the filter leads to. */
-const indexed: readonly Edit[] = [
+/** Fixes the compile error about the filter. */
+const filterEdits: readonly Edit[] = [
   [
     'postgres/filters.ts',
     '\n};\n\n/** Returns the statements that create the indexes',
@@ -54,8 +54,8 @@ const filters:`,
   ],
 ];
 
-/** A member of the query that is not a filter, which no module obeys yet. */
-const parameter: readonly Edit[] = [
+/** Adds a member to the query that is not a filter. */
+const parameterEdits: readonly Edit[] = [
   [
     'storage.ts',
     'export interface PetQuery extends PageQuery, PetFilter {}',
@@ -65,8 +65,8 @@ const parameter: readonly Edit[] = [
   ],
 ];
 
-/** What the compile errors about the member lead to. */
-const obeyed: readonly Edit[] = [
+/** Fixes the compile errors about the member of the query. */
+const queryEdits: readonly Edit[] = [
   [
     'operations.ts',
     '  after: afterParameter,\n',
@@ -120,7 +120,7 @@ const obeyed: readonly Edit[] = [
   ],
 ];
 
-test('a field is a row, a filter and a status a word, and the compiler names what else must change', async (t) => {
+test('a new field, filter or status is one edit, and the compiler names all other places', async (t) => {
   const folder = newFolder(t);
   const isOurs = (path: string): boolean => !/node_modules|\/generated$/.test(path);
   for (const name of ['src', 'test', 'tsconfig.json', 'package.json'])
@@ -131,7 +131,7 @@ test('a field is a row, a filter and a status a word, and the compiler names wha
     for (const [file, text, becomes] of edits) {
       const path = join(folder, 'src', file);
       const source = readFileSync(path, 'utf8');
-      assert.equal(source.split(text).length - 1, 1, `src/${file} must say once ${text}`);
+      assert.equal(source.split(text).length - 1, 1, `src/${file} must contain once: ${text}`);
       writeFileSync(
         path,
         source.replace(text, () => becomes),
@@ -139,7 +139,7 @@ test('a field is a row, a filter and a status a word, and the compiler names wha
     }
   };
   const run = (...args: readonly string[]): Promise<Ended> => {
-    // The coverage of a copy is of no use.
+    // The coverage of a copy would not count.
     const env = { NODE_V8_COVERAGE: undefined };
     return new StartedProcess(process.execPath, args, { cwd: folder, env }).ended;
   };
@@ -151,10 +151,10 @@ test('a field is a row, a filter and a status a word, and the compiler names wha
     return [...new Set(Array.from(places, ([, file]) => file))].sort();
   };
 
-  edit(ofTheTable);
+  edit(fieldEdits);
   assert.deepEqual(await compileErrors(), ['src/postgres/filters.ts']);
 
-  edit([...indexed, ...parameter]);
+  edit([...filterEdits, ...parameterEdits]);
   assert.deepEqual(await compileErrors(), [
     'src/conformance/list-suite.ts',
     'src/engine/catalogue.ts',
@@ -163,14 +163,14 @@ test('a field is a row, a filter and a status a word, and the compiler names wha
     'src/postgres/table-reader.ts',
   ]);
 
-  edit(obeyed);
+  edit(queryEdits);
   assert.equal(await compile(), '');
   const added = { extends: './test/tsconfig.json', files: ['test/change/added.ts'], include: [] };
   writeFileSync(join(folder, 'added.json'), JSON.stringify(added));
   assert.equal(await compile('--project', 'added.json'), '');
 
   const { code, stdout } = await run('--test-reporter=tap', 'test-dist/change/added.js');
-  const told = stdout.split('\n').filter((line) => /not ok|error:|expected|actual/.test(line));
-  assert.equal(code, 0, told.join('\n'));
+  const failures = stdout.split('\n').filter((line) => /not ok|error:|expected|actual/.test(line));
+  assert.equal(code, 0, failures.join('\n'));
   assert.ok(Number(/^# pass (\d+)$/m.exec(stdout)?.[1]) > 80, stdout.slice(-500));
 });

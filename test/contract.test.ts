@@ -1,5 +1,5 @@
-// Holds that each number of docs/contract.md is named by a test, and that no test and no comment
-// names another.
+// Tests that each rule of docs/contract.md is named by a test, and that no text names another
+// number.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,17 +15,17 @@ const filesIn = (folder: string): readonly string[] =>
     .map((name) => join(folder, name));
 
 /**
- * The numbers in a text, the ranges C1 to C54 and C1…C58 by their ends. A percent-encoded byte is
- * none.
+ * Returns the rule numbers in a text. Of a range such as C1…C58, these are both ends. A
+ * percent-encoded byte is not a number.
  */
 const numbersIn = (text: string): readonly string[] => text.match(/(?<![%\w])[SCF][0-9]+\b/g) ?? [];
 
-/** The numbers that the contract's tables begin their rows with, in order. */
+/** The numbers at the beginning of table rows in the contract, in order. */
 const numbers = [...textOf('docs/contract.md').matchAll(/^\| ([SCF][0-9]+) \|/gm)].map(
   ([, number]) => number ?? '',
 );
 
-test('docs/contract.md has each number of a series once, in order', () => {
+test('docs/contract.md has each number once, in order', () => {
   for (const letter of ['S', 'C', 'F']) {
     const own = numbers
       .filter((number) => number.startsWith(letter))
@@ -39,14 +39,14 @@ test('docs/contract.md has each number of a series once, in order', () => {
   }
 });
 
-test('each number of docs/contract.md is named by a test, or is a rule of the suite that our tests run', () => {
+test('each number of docs/contract.md is named by a test or by the conformance suite', () => {
   const titles = filesIn('test')
     .filter((file) => file.endsWith('.test.ts') && file !== join('test', 'contract.test.ts'))
     .flatMap((file) => [
       ...textOf(file).matchAll(/\b(?:test|testInFolder|describe)\(\s*(['"`])([\s\S]*?)\1/g),
     ])
     .flatMap(([, , title]) => numbersIn(title ?? ''));
-  // The suite for any petstore names its tests by these.
+  // The conformance suite names its tests by these numbers.
   const rules = filesIn('src/conformance').flatMap((file) =>
     Array.from(textOf(file).matchAll(/^ +number: '(\w+)',$/gm), ([, number = '']) => number),
   );
@@ -56,7 +56,7 @@ test('each number of docs/contract.md is named by a test, or is a rule of the su
   );
 });
 
-test('no test and no comment names a number that docs/contract.md does not have', () => {
+test('no test or comment names a number that docs/contract.md does not have', () => {
   const wrong = [...filesIn('src'), ...filesIn('test')].flatMap((file) =>
     numbersIn(textOf(file))
       .filter((number) => !numbers.includes(number))

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { extension, extensionArgs, root, StartedProcess } from './support/process.js';
 
-test('docs/architecture.md names each file that a GET and a POST to a storage file cross', async () => {
+test('docs/architecture.md names each file that a GET and a POST with a storage file run through', async () => {
   const script = join(import.meta.dirname, `crossings${extension}`);
   const { stdout, stderr } = await new StartedProcess(
     process.execPath,

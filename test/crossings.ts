@@ -1,7 +1,6 @@
 /**
- * Prints the files of dist that one request crosses, in the order in which it enters them: those of
- * which V8's precise coverage counts a call of a function between the request and its answer.
- * `test/crossings.test.ts` runs it.
+ * Prints the files of dist whose functions a request calls, in the order of their first calls. V8's
+ * precise coverage finds the files, and breakpoints find the order.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -10,32 +9,31 @@ import { Session, type Debugger } from 'node:inspector/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { createPetstore, fileStorage } from '../dist/index.js';
 
 const dist = new URL('../dist/', import.meta.url).href;
-const animal = '{"name":"Rex","categoryId":1}';
-const content = `Content-Type: application/json\r\nContent-Length: ${animal.length}\r\n\r\n${animal}`;
+const pet = '{"name":"Rex","categoryId":1}';
+const content = `Content-Type: application/json\r\nContent-Length: ${pet.length}\r\n\r\n${pet}`;
 const head = 'HTTP/1.1\r\nHost: petstore\r\nAuthorization: Bearer key\r\n';
 const requests = { 'GET /v1/pets/1': `${head}\r\n`, 'POST /v1/pets': `${head}${content}` };
 
-// What looks at all connections twice a second is no part of a request: it must not come meanwhile.
+// The sweep of connections runs twice a second and must not be counted, so intervals never fire.
 const { setInterval } = globalThis;
-Object.assign(globalThis, { setInterval: (look: () => void) => setInterval(look, 2 ** 30) });
+Object.assign(globalThis, {
+  setInterval: (callback: () => void) => setInterval(callback, 2 ** 30),
+});
 
 const session = new Session();
 session.connect();
 await session.post('Profiler.enable');
 
-/**
- * The functions of dist that are called while this goes on, by file, each by where it can be
- * halted.
- */
+/** Returns the functions of dist that `work` calls, as breakpoint locations by file. */
 async function calledBy(
   work: () => Promise<void>,
 ): Promise<ReadonlyMap<string, readonly Debugger.Location[]>> {
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-  // Sets the counts to zero.
+  // Resets the counts.
   await session.post('Profiler.takePreciseCoverage');
   await work();
   const { result } = await session.post('Profiler.takePreciseCoverage');
@@ -59,7 +57,7 @@ async function calledBy(
         restrictToFunction: true,
       };
       const { locations } = await session.post('Debugger.getPossibleBreakpoints', within);
-      // The constructor of a class that writes none can be halted nowhere.
+      // An implicit constructor has no breakpoint location.
       return locations.slice(0, 1);
     });
     if (ranges.length > 0) called.set(url.slice(dist.length), (await Promise.all(places)).flat());
@@ -67,10 +65,7 @@ async function calledBy(
   return called;
 }
 
-/**
- * The files of which functions are called while this goes on, in the order of their first calls in
- * its second run.
- */
+/** Returns the files whose functions `work` calls, in the order of the first calls of a second run. */
 async function crossedBy(work: () => Promise<void>): Promise<readonly string[]> {
   await session.post('Debugger.enable');
   const called = await calledBy(work);
@@ -78,7 +73,7 @@ async function crossedBy(work: () => Promise<void>): Promise<readonly string[]> 
   Object.assign(globalThis, { entered });
   for (const [file, locations] of called) {
     for (const location of locations) {
-      // Its condition notes the file, and being false halts nobody.
+      // The condition records the file, and is false, so that execution does not stop.
       await session.post('Debugger.setBreakpoint', {
         location,
         condition: `!entered.add('${file}')`,
@@ -87,7 +82,7 @@ async function crossedBy(work: () => Promise<void>): Promise<readonly string[]> 
   }
   await work();
   await session.post('Debugger.disable');
-  // One that could not be halted comes last.
+  // Files without a breakpoint location come last.
   return [...new Set([...entered, ...called.keys()])];
 }
 
@@ -97,17 +92,17 @@ const petstore = createPetstore({
   storage: await fileStorage(join(folder, 'pets.jsonl')),
 });
 const socket = connect((await petstore.listen({ port: 0 })).port, '127.0.0.1');
-const ask = async (bytes: string): Promise<void> => {
+const send = async (bytes: string): Promise<void> => {
   socket.write(bytes);
-  const [answer] = await once(socket, 'data');
-  assert.match(String(answer), /^HTTP\/1\.1 20[01] /);
-  // What is done once the answer has left belongs to the request as well.
-  await turn();
+  const [response] = await once(socket, 'data');
+  assert.match(String(response), /^HTTP\/1\.1 20[01] /);
+  // Work after the response belongs to the request too.
+  await nextTick();
 };
 const texts = Object.entries(requests).map(([line, rest]) => [line, `${line} ${rest}`] as const);
-for (const [, bytes] of texts.toReversed()) await ask(bytes);
+for (const [, bytes] of texts.toReversed()) await send(bytes);
 for (const [line, bytes] of texts)
-  console.log([line, ...(await crossedBy(() => ask(bytes)))].join('\n  '));
+  console.log([line, ...(await crossedBy(() => send(bytes)))].join('\n  '));
 socket.destroy();
 await petstore.close();
 rmSync(folder, { recursive: true });

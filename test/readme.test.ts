@@ -1,6 +1,5 @@
-// Runs the code of every document: JavaScript as it stands, TypeScript once it compiles under the
-// flags of our own source. A `// …` after a console.log is what it must print. And holds what the
-// documents say against the code.
+// Tests the documents: their code compiles with the options of the source, runs and prints what a
+// `// …` after a console.log says, and their tables and links match the project.
 import assert from 'node:assert/strict';
 import {
   existsSync,
@@ -36,11 +35,11 @@ const textOf = (name: string): string => readFileSync(join(root, name), 'utf8');
 const readme = textOf('README.md');
 const reference = textOf('docs/reference.md');
 const documents = names.map(textOf).join('\n');
-/** What the group of a pattern finds in a text, each time. */
+/** Returns the first group of each match. */
 const allIn = (text: string, pattern: RegExp): readonly string[] =>
   Array.from(text.matchAll(pattern), ([, found = '']) => found);
 
-/** A block of code, in a file of the name that its first line gives it. */
+/** A code block. If its first line is a comment with a file name, that is the name of the file. */
 interface Example {
   readonly place: string;
   readonly file: string;
@@ -57,8 +56,8 @@ const examples = names.flatMap((name) =>
   ),
 );
 
-describe('the code of the documents', () => {
-  // A package of its own that has ours installed.
+describe('the code in documents', () => {
+  // A package that depends on petstore.
   const folder = realpathSync(newFolder({ after }));
   mkdirSync(join(folder, 'node_modules/@types'), { recursive: true });
   symlinkSync(root, join(folder, 'node_modules/petstore'));
@@ -82,18 +81,18 @@ describe('the code of the documents', () => {
 
   before(async () => {
     const tsc = join(root, 'node_modules/typescript/bin/tsc');
-    // What is wrong is on its standard output.
+    // tsc prints errors on standard output.
     const { code, stdout } = await run(tsc);
     assert.equal(code, 0, stdout);
   });
 
-  test('there is some, each in a file of its own', () => {
+  test('has at least nine examples with distinct file names', () => {
     assert.ok(examples.length >= 9, `${examples.length}`);
     assert.equal(new Set(examples.map(({ file }) => file)).size, examples.length);
   });
 
   for (const { place, file, code } of examples) {
-    test(`${place} runs and prints what it says`, async () => {
+    test(`runs and prints what its comments say: ${place}`, async () => {
       const ended = await run(compiled(file));
       assert.equal(ended.code, 0, ended.stderr);
       for (const line of allIn(code, /console\.log\(.*\); \/\/ (.*)$/gm))
@@ -101,9 +100,9 @@ describe('the code of the documents', () => {
     });
   }
 
-  // As it stands, an example of its own runs it; here with the texts that a petstore makes of its
-  // animals.
-  describe('the storage of docs/extending.md keeps', () => {
+  // Another example runs the suites with the plain storage. Here they get the JSON texts that a
+  // petstore makes of its pets.
+  describe('the storage of docs/extending.md', () => {
     const open = async () => {
       const { WholeStorage } = await import(
         pathToFileURL(join(folder, compiled('whole-storage.ts'))).href
@@ -115,7 +114,7 @@ describe('the code of the documents', () => {
     testInsertOnce({ open });
   });
 
-  test('the suite of what a storage lacks fails, and says so in one line', async () => {
+  test('a suite fails with one line if the storage lacks the optional member that it tests', async () => {
     const suites = ['testInsertOnce', 'testRecords'] as const;
     const code = [
       `import { ${suites.join(', ')} } from 'petstore/conformance';`,
@@ -133,11 +132,11 @@ describe('the code of the documents', () => {
   });
 });
 
-test('the README has at most 250 lines', () => {
+test('README.md has at most 250 lines', () => {
   assert.ok(readme.split('\n').length <= 251);
 });
 
-test('the README counts the power cuts and the pets of docs/evidence.md, none of them lost', () => {
+test('README.md has the numbers of power cuts and pets of docs/evidence.md', () => {
   const rows = [
     ...textOf('docs/evidence.md').matchAll(
       /^\| R2 \|.*\| (\d+) of \d+ cuts, ([\d,]+) \w+ acknowledged: 0 lost, 0 altered/gm,
@@ -151,7 +150,7 @@ test('the README counts the power cuts and the pets of docs/evidence.md, none of
   assert.match(words, new RegExp(`with ${sumOf(2).toLocaleString('en')} pets acknowledged`));
 });
 
-test('every link of a document leads to a file, and to a heading where it names one', () => {
+test('each link in a document leads to an existing file and heading', () => {
   for (const name of names) {
     for (const target of allIn(textOf(name), /\]\((?!https?:)([^)]+)\)/g)) {
       const [path = '', anchor] = target.split('#');
@@ -163,7 +162,7 @@ test('every link of a document leads to a file, and to a heading where it names 
   }
 });
 
-/** The headings of a document as links name them. */
+/** Returns the anchors of the headings of a document. */
 function anchorsOf(text: string): readonly string[] {
   return allIn(text.replace(/^```.*?^```$/gms, ''), /^#+ (.*)$/gm).map((heading) =>
     heading
@@ -174,7 +173,7 @@ function anchorsOf(text: string): readonly string[] {
 }
 
 testInFolder(
-  'docs/reference.md has every flag, variable, default and command of the help, and no other flag',
+  'docs/reference.md has each flag, variable, default and command of the help, and no other flag',
   async (here) => {
     const { stdout: help } = await here.command('--help');
     const [, commands = '', options = ''] =
@@ -193,7 +192,7 @@ testInFolder(
 );
 
 testInFolder(
-  'each row of the README’s quick start names one thing, and that is there after a first start',
+  'each row of the quick start in README.md names one thing that exists after the first start',
   async (here) => {
     const { url } = await here.start('--dev', { PETSTORE_API_KEYS: '' });
     const chapter = /^## Quick start$.*?^## /ms.exec(readme)?.[0] ?? '';
@@ -209,7 +208,7 @@ testInFolder(
   },
 );
 
-test('a document that says how to install a library names the major version that the package asks for', () => {
+test('documents name the major version of a library that package.json requires', () => {
   const { peerDependencies } = JSON.parse(textOf('package.json'));
   const named = names.flatMap((name) =>
     [...textOf(name).matchAll(/npm install (?:--[a-z-]+ )*([a-z][a-z-]*)(@\S+?)?[`\n ]/g)].map(
@@ -224,36 +223,33 @@ test('a document that says how to install a library names the major version that
     assert.equal(version, `@${/\d+/.exec(peerDependencies[library])?.[0]}`, `${name}: ${library}`);
 });
 
-test('a document that names the package’s file names that of this version', () => {
+test('documents name the package file of this version', () => {
   const { version } = JSON.parse(textOf('package.json'));
   const named = new Set(documents.match(/petstore-[\w.]+\.tgz/g));
   assert.deepEqual([...named], [`petstore-${version}.tgz`]);
 });
 
-testInFolder(
-  'the commands of the documents exist, and take the flags that they are given',
-  async (here) => {
-    const blocks = allIn(documents.replace(/\\\n */g, ''), /^```sh\n(.*?)^```$/gms);
-    const inline = allIn(documents, /`(node dist\/server\.js [^`]*)`/g);
-    const lines = allIn(
-      [...blocks, ...inline].join('\n'),
-      /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b *(.*)$/gm,
-    );
-    assert.ok(lines.length >= 10, `${lines.length}`);
-    for (const words of lines) {
-      const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
-      // A word that is no command is refused.
-      const { code, stdout: help } = await here.command(`${command} --help`.trim());
-      assert.equal(code, 0, words);
-      for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
-        assert.match(help, new RegExp(`^  ${flag} `, 'm'), words);
-    }
-  },
-);
+testInFolder('commands in documents exist and take the flags that are shown', async (here) => {
+  const blocks = allIn(documents.replace(/\\\n */g, ''), /^```sh\n(.*?)^```$/gms);
+  const inline = allIn(documents, /`(node dist\/server\.js [^`]*)`/g);
+  const lines = allIn(
+    [...blocks, ...inline].join('\n'),
+    /^(?:[A-Z_]+=\S+ )?(?:node dist\/server\.js|petstore)\b *(.*)$/gm,
+  );
+  assert.ok(lines.length >= 10, `${lines.length}`);
+  for (const words of lines) {
+    const command = /^[a-z]+\b/.exec(words)?.[0] ?? '';
+    // An unknown command would exit with 2.
+    const { code, stdout: help } = await here.command(`${command} --help`.trim());
+    assert.equal(code, 0, words);
+    for (const [flag] of words.matchAll(/(?<=^| )--(?!help)\S+/g))
+      assert.match(help, new RegExp(`^  ${flag} `, 'm'), words);
+  }
+});
 
-test('every target of make that a document names is there, and CI runs it', () => {
+test('make targets in documents exist, and CI runs them', () => {
   const makefile = textOf('Makefile');
-  // `make evidence` runs those that it lists.
+  // `make evidence` runs the targets that test/bench/evidence.ts lists.
   const ci = ['.ci/run', '.ci/fresh-clone', 'test/bench/evidence.ts'].map(textOf).join('\n');
   const targets = new Set(allIn(documents, /(?<=`|^|\d )make ([a-z-]+)/gm));
   assert.ok(targets.size >= 12, [...targets].join(', '));
@@ -269,18 +265,18 @@ test('the documents name each value that the package exports, or when a deprecat
   assert.deepEqual(missing, [], 'name these in "What the package exports" of docs/reference.md');
 });
 
-test('docs/reference.md has the error codes of the code', () => {
+test('docs/reference.md has all error codes', () => {
   const chapter = /^## Errors$.*?^## /ms.exec(reference)?.[0] ?? '';
   for (const code of Object.keys(errorCodes)) assert.ok(chapter.includes(`\`${code}\``), code);
 });
 
-test('the storage file of docs/contract.md is what the storage writes', () => {
-  const [, animals = '', commit] =
+test('docs/contract.md shows a storage file as the storage writes it', () => {
+  const [, pets = '', commit] =
     /```\n(\{"id":1.*?\n\{.*?\n)(.*?\n)/.exec(textOf('docs/contract.md')) ?? [];
-  assert.equal(commit, `${commitOf(Buffer.from(animals), 0)}`);
+  assert.equal(commit, `${commitOf(Buffer.from(pets), 0)}`);
 });
 
-test('the idempotency record of docs/extending.md is that of the README’s example, for a key called alice', () => {
+test('docs/extending.md shows the idempotency record of the example in README.md, for the key alice', () => {
   const [, key = '', body = ''] =
     /"key":"(\w{8})…","body":"(\w{8})…"/.exec(textOf('docs/extending.md')) ?? [];
   const [, idempotencyKey, sent = ''] =

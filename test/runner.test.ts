@@ -1,5 +1,4 @@
-// What `node --test` needs of us: no file tests an old build, and none leaves a process behind when
-// it is ended.
+// Tests the test setup: each file refuses an outdated build, and no process outlives its runner.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs';
@@ -11,30 +10,27 @@ import { root, StartedProcess } from './support/process.js';
 import { until } from './support/waiting.js';
 import { testInFolder } from './support/working-folder.js';
 
-testInFolder(
-  'a build is outdated by a source that was changed behind it, or is gone',
-  async (here) => {
-    const write = (name: string, time: number): void => {
-      here.write(name, '');
-      utimesSync(here.at(name), time, time);
-    };
-    const found = (): string | undefined => outdated(here.at('src'), here.at('dist'));
-    write('src/room/one.ts', 1_000);
-    write('src/two.ts', 1_000);
-    write('dist/room/one.js', 1_001);
-    write('dist/two.js', 1_001);
-    assert.equal(found(), undefined);
+testInFolder('a build is outdated if a source was changed after it or removed', async (here) => {
+  const write = (name: string, time: number): void => {
+    here.write(name, '');
+    utimesSync(here.at(name), time, time);
+  };
+  const found = (): string | undefined => outdated(here.at('src'), here.at('dist'));
+  write('src/folder/one.ts', 1_000);
+  write('src/two.ts', 1_000);
+  write('dist/folder/one.js', 1_001);
+  write('dist/two.js', 1_001);
+  assert.equal(found(), undefined);
 
-    write('src/room/one.ts', 1_002);
-    assert.equal(found(), 'room/one.js');
-    write('dist/room/one.js', 1_003);
-    rmSync(here.at('src/two.ts'));
-    assert.equal(found(), 'two.js');
-  },
-);
+  write('src/folder/one.ts', 1_002);
+  assert.equal(found(), 'folder/one.js');
+  write('dist/folder/one.js', 1_003);
+  rmSync(here.at('src/two.ts'));
+  assert.equal(found(), 'two.js');
+});
 
-/** A module of the tests, and all that it imports of them. */
-function reached(file: string, seen = new Set<string>()): ReadonlySet<string> {
+/** Returns a test module and all test modules that it imports, directly or not. */
+function importsOf(file: string, seen = new Set<string>()): ReadonlySet<string> {
   if (seen.has(file)) return seen;
   seen.add(file);
   const imports = readFileSync(file, 'utf8').matchAll(
@@ -42,18 +38,18 @@ function reached(file: string, seen = new Set<string>()): ReadonlySet<string> {
   );
   for (const [, path] of imports) {
     const imported = join(dirname(file), `${path}.ts`);
-    if (existsSync(imported)) reached(imported, seen);
+    if (existsSync(imported)) importsOf(imported, seen);
   }
   return seen;
 }
 
-test('every file of tests refuses an old build', () => {
+test('each test file refuses an outdated build', () => {
   const tests = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' }).filter(
     (name) => name.endsWith('.test.ts') && !name.includes('node_modules'),
   );
   assert.ok(tests.length > 50);
   const guard = join(root, 'test/support/built.ts');
-  const unguarded = tests.filter((name) => !reached(join(root, 'test', name)).has(guard));
+  const unguarded = tests.filter((name) => !importsOf(join(root, 'test', name)).has(guard));
   assert.deepEqual(unguarded, []);
 });
 
@@ -71,7 +67,7 @@ test('only test/support reads the environment', () => {
 });
 
 testInFolder(
-  'a test and all that it starts have the same environment, whatever the caller has set',
+  'a test and its child processes ignore the environment of the caller',
   {
     'environment.test.mjs': `import { spawnSync } from 'node:child_process';
     import { appendFileSync } from 'node:fs';
@@ -108,7 +104,7 @@ testInFolder(
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   const ours = import.meta.resolve('./support/process.js');
   testInFolder(
-    `${signal} of the runner ends what the files have started, and they start nothing more`,
+    `${signal} to the runner ends all processes that test files started`,
     {
       pids: '',
       'endless.test.mjs': `import { appendFileSync } from 'node:fs';
@@ -138,7 +134,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   );
 }
 
-/** Whether a process runs. One that has ended may still be listed where nobody asks how (Z). */
+/** True if a process runs. A zombie (Z) has ended. */
 function isAlive(pid: number): boolean {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
   return /^[^Z\s]/.test(stdout);

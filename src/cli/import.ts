@@ -247,7 +247,7 @@ const byteOrderMark = '\xef\xbb\xbf';
 const blankLine = new RegExp(`^(?:${byteOrderMark})?[ \\t\\r]*$`);
 
 /**
- * Yields the lines of a file, grouped in batches. `done` is the part of the file that has been read,
+ * Yields the lines of a file, grouped in batches. `done` is the part of the file that was read,
  * from 0 to 1.
  *
  * @throws Refusal if a line is too long, or at the end if the file has fewer lines than `after`

@@ -134,7 +134,7 @@ function readKey(value: JsonValue, index: number): StoredKey {
 /**
  * Returns the members of an object.
  *
- * @throws Refusal if a member is unknown, because a key with a misspelt `expires` would never expire
+ * @throws Refusal if a member is unknown: with a misspelt `expires`, a key would never expire
  */
 function membersOf(
   value: JsonValue,

@@ -10,7 +10,7 @@ export interface Setting {
   readonly isSecret?: boolean;
 }
 
-/** The kind of a text: a `storage` is a database URL or `file:PATH`, a `text` a URL or an origin. */
+/** The kind of a text. A `storage` is `file:PATH` or a database URL; a `text` is another URL. */
 export type TextKind = 'path' | 'storage' | 'key' | 'text';
 
 /** A problem with a text, and the hint if it is not "remove it". */

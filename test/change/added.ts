@@ -1,4 +1,4 @@
-// Tests what `test/change.test.ts` adds to a copy of the source: the field `breed`, the filter
+// Tests the additions of `test/change.test.ts` to a copy of the source: the field `breed`, the filter
 // `categoryId`, the status `adopted` and the query parameter `before`. It runs only in that copy.
 import assert from 'node:assert/strict';
 
@@ -21,8 +21,8 @@ import { testInFolder } from '../support/working-folder.js';
 const key = 'secret';
 const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
 
-/** Asks a petstore; answers status, body and the header Link. */
-async function ask(
+/** Sends a request to a petstore, and returns status, body and the header Link. */
+async function send(
   storage: PetStorage,
   target: string,
   body?: string,
@@ -33,15 +33,15 @@ async function ask(
   return [response.status, await response.text(), response.headers.get('Link')];
 }
 
-/** The second one has what the quick reader of a file leaves to the reader of all JSON. */
+/** The second pet has escapes, which the fast reader of a file leaves to the full JSON parser. */
 const rex = '"name":"Rex","categoryId":5,"status":"adopted","breed":"Tüm"';
 const tom = '"name":"T\\"om","categoryId":7,"status":"adopted","breed":"\\\\"';
 const plain = '"name":"Kim","categoryId":7';
 
-/** Adds three animals, and finds all of each. */
+/** Adds three pets, and asserts that each is found with all members. */
 async function addsAll(storage: PetStorage): Promise<void> {
   for (const [index, members] of [rex, tom, plain].entries())
-    assert.deepEqual((await ask(storage, '/v1/pets', `{${members}}`)).slice(0, 2), [
+    assert.deepEqual((await send(storage, '/v1/pets', `{${members}}`)).slice(0, 2), [
       201,
       `{"id":${index + 1},${members}}`,
     ]);
@@ -50,11 +50,11 @@ async function addsAll(storage: PetStorage): Promise<void> {
 
 async function hasAll(storage: PetStorage): Promise<void> {
   const [first, second, third] = [`{"id":1,${rex}}`, `{"id":2,${tom}}`, `{"id":3,${plain}}`];
-  const adopted = await ask(storage, '/v1/pets?status=adopted');
+  const adopted = await send(storage, '/v1/pets?status=adopted');
   assert.deepEqual(adopted, [200, `[${first},${second}]`, null]);
-  assert.deepEqual(await ask(storage, '/v1/pets?status=sold'), [200, '[]', null]);
-  assert.deepEqual(await ask(storage, '/v1/pets'), [200, `[${first},${second},${third}]`, null]);
-  assert.equal((await ask(storage, '/v1/pets/2'))[1], second);
+  assert.deepEqual(await send(storage, '/v1/pets?status=sold'), [200, '[]', null]);
+  assert.deepEqual(await send(storage, '/v1/pets'), [200, `[${first},${second},${third}]`, null]);
+  assert.equal((await send(storage, '/v1/pets/2'))[1], second);
 
   for (const [filter, ...bodies] of [
     ['categoryId=7', second, third],
@@ -63,33 +63,33 @@ async function hasAll(storage: PetStorage): Promise<void> {
     ['categoryId=5&status=sold'],
     ['categoryId=-9223372036854775808'],
   ]) {
-    const filtered = await ask(storage, `/v1/pets?${filter}`);
+    const filtered = await send(storage, `/v1/pets?${filter}`);
     assert.deepEqual(filtered, [200, `[${bodies.join()}]`, null], filter);
   }
-  const page = await ask(storage, '/v1/pets?categoryId=7&limit=1');
+  const page = await send(storage, '/v1/pets?categoryId=7&limit=1');
   const link = '</v1/pets?limit=1&categoryId=7&after=2>; rel="next"';
   assert.deepEqual(page, [200, `[${second}]`, link]);
-  const refused = await ask(storage, '/v1/pets?categoryId=seven');
+  const refused = await send(storage, '/v1/pets?categoryId=seven');
   assert.equal(refused[0], 400);
   assert.match(String(refused[1]), /categoryId must be an integer from -9223372036854775808 to/);
 }
 
-/** A list obeys the parameter, and the link to the next page has it. */
+/** Asserts that a list obeys `before`, and that the link to the next page contains it. */
 async function obeys(storage: PetStorage): Promise<void> {
-  const listed = await ask(storage, '/v1/pets?limit=1&before=3');
+  const listed = await send(storage, '/v1/pets?limit=1&before=3');
   assert.deepEqual(listed, [
     200,
     `[{"id":1,${rex}}]`,
     '</v1/pets?limit=1&before=3&after=1>; rel="next"',
   ]);
-  assert.equal((await ask(storage, '/v1/pets?before=3&after=1'))[1], `[{"id":2,${tom}}]`);
-  assert.equal((await ask(storage, '/v1/pets?before=x'))[0], 400);
+  assert.equal((await send(storage, '/v1/pets?before=3&after=1'))[1], `[{"id":2,${tom}}]`);
+  assert.equal((await send(storage, '/v1/pets?before=x'))[0], 400);
 }
 
 const here = folder({ after });
 let files = 0;
 
-/** Opens each storage at a place; makes a place for an empty one, where it outlives its storage. */
+/** Each storage, with a function that opens it. `place` makes a place for a durable storage. */
 const storages: readonly {
   readonly name: string;
   readonly open: (place: string) => PetStorage | Promise<PetStorage>;
@@ -107,7 +107,7 @@ for (const { name, open, place = () => '', skip = false } of storages) {
     testStorage(empty);
     testInsertOnce(empty);
 
-    test('all three are there, again after a restart, and lists obey', async () => {
+    test('keeps the new members after a restart, and lists obey the new parameters', async () => {
       const at = await place();
       const storage = await open(at);
       await addsAll(storage);
@@ -134,9 +134,9 @@ const { url } = await petstore.listen({ port: 0 });
 after(petstore.close);
 testPetstore({ url, key });
 
-test('a bad value is refused by its rule', async () => {
+test('rejects an invalid value of a new field', async () => {
   const storage = memoryStorage();
-  const [status, body] = await ask(storage, '/v1/pets', `{${plain},"status":"gone","breed":5}`);
+  const [status, body] = await send(storage, '/v1/pets', `{${plain},"status":"gone","breed":5}`);
   assert.equal(status, 400);
   assert.match(
     String(body),
@@ -144,8 +144,8 @@ test('a bad value is refused by its rule', async () => {
   );
 });
 
-test('a draft whose fields are longer together than a line may be is refused', async () => {
-  // As JSON each of these characters has six bytes.
+test('rejects a draft whose fields together are longer than a line', async () => {
+  // Each of these characters has six bytes in JSON.
   const [name, breed] = [2 ** 24, 2 ** 23].map((length) => '\x01'.repeat(length));
   const draft = { name, categoryId: 5n, breed } as PetDraft;
   await assert.rejects(memoryStorage().insert(draft), {
@@ -154,8 +154,8 @@ test('a draft whose fields are longer together than a line may be is refused', a
   });
 });
 
-test('the document has them', async () => {
-  const [, text] = await ask(memoryStorage(), '/openapi.json');
+test('the OpenAPI document has the additions', async () => {
+  const [, text] = await send(memoryStorage(), '/openapi.json');
   const { components, paths } = JSON.parse(String(text));
   assert.deepEqual(components.schemas.PetStatus.enum, ['available', 'pending', 'sold', 'adopted']);
   for (const schema of [components.schemas.NewPet, components.schemas.Pet]) {
@@ -166,14 +166,14 @@ test('the document has them', async () => {
   assert.deepEqual(names, ['limit', 'categoryId', 'status', 'after', 'before']);
 });
 
-test('the page has a column and an option', async () => {
+test('the page has the new column and option', async () => {
   const petstore = createPetstore({ keys: [key], plugins: [docsPlugin()] });
   const page = await (await petstore.fetch('http://any/')).text();
   assert.ok(page.includes('<th scope="col" data-member="breed" class="text">breed</th>'), page);
   assert.equal(page.split('<option>adopted</option>').length, 3);
 });
 
-testInFolder('import and check know them', async (folder) => {
+testInFolder('import and check know the additions', async (folder) => {
   folder.write('in.jsonl', `{${rex},"tags":1}\n`);
   const { stderr } = await folder.done('import in.jsonl --storage file:pets.jsonl');
   assert.match(
