@@ -1,9 +1,9 @@
 /** Runs the command line and reports its failures. Other folders import only this module of cli. */
 import { createRequire } from 'node:module';
-import { codeOf, PetstoreError, reasonOf } from '../index.js';
+import { codeOf, PetstoreError } from '../index.js';
 import { denialOf, detailOf } from '../errors.js';
 import { helpParagraph, helpRow } from './help.js';
-import { messageLine, print, program, quoteWord, Refusal, refuse } from './output.js';
+import { messageLine, plainReason, print, program, quoteWord, Refusal, refuse } from './output.js';
 import { pluginsHelp } from './plugins.js';
 import {
   optionsHelp,
@@ -164,7 +164,7 @@ function checkWorkingFolder(): void {
   try {
     if (!process.cwd().includes('\ufffd')) return;
   } catch (error) {
-    refuse(`the working folder cannot be used (${reasonOf(error)}); ${hint}`);
+    refuse(`the working folder cannot be used (${plainReason(error)}); ${hint}`);
   }
   refuse(`the name of the working folder has bytes that are not UTF-8; ${hint}`);
 }

@@ -1,9 +1,9 @@
 /** Reads and changes the keys file, which has the names, digests and times of API keys as JSON. */
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
-import { codeOf, parseJson, reasonOf, type JsonValue } from '../index.js';
+import { codeOf, parseJson, type JsonValue } from '../index.js';
 import { readRegularFile, replaceFile } from './files.js';
-import { Refusal, program, quote, refuse } from './output.js';
+import { Refusal, plainReason, program, quote, refuse } from './output.js';
 import { timeOf } from './settings.js';
 
 /** The default of `--keys-file`. */
@@ -49,7 +49,7 @@ export function readKeysFile(path: string): readonly StoredKey[] {
     return keys;
   } catch (error) {
     // The messages of `parseJson` end with a full stop.
-    const reason = reasonOf(error).replace(/\.$/, '');
+    const reason = plainReason(error).replace(/\.$/, '');
     const hint = `fix the file, make one with \`${program} keys add NAME\`, or name another`;
     const options = 'with --keys-file or PETSTORE_KEYS_FILE';
     refuse(`keys file ${path} cannot be used: ${reason}; ${hint} ${options}`);
@@ -182,7 +182,7 @@ export async function changeKeysFile(
     await replaceFile(path, makeText);
   } catch (error) {
     if (error instanceof Refusal) throw error;
-    const otherReason = `${reasonOf(error)}; name another file with --keys-file`;
+    const otherReason = `${plainReason(error)}; name another file with --keys-file`;
     refuse(`keys file ${path} cannot be written: ${reasons[codeOf(error) ?? ''] ?? otherReason}`);
   }
 }

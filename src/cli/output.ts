@@ -34,9 +34,18 @@ export async function orRefuse<Value>(
       throw error;
     const denial = denialOf(error);
     refuse(
-      denial === undefined ? `${problem} (${reasonOf(error)}); ${hint}` : `${problem}: ${denial}`,
+      denial === undefined
+        ? `${problem} (${plainReason(error)}); ${hint}`
+        : `${problem}: ${denial}`,
     );
   }
+}
+
+/** Returns the message of an error. A system error has only its text: no errno, call or path. */
+export function plainReason(error: unknown): string {
+  const reason = reasonOf(error);
+  const isSystemError = error instanceof Error && 'syscall' in error;
+  return isSystemError ? reason.replace(/^(?:\w+ )?[A-Z\d]+: (.*?)(?:, .*)?$/, '$1') : reason;
 }
 
 /** Control characters, line ends, and characters that change the writing direction. */
@@ -112,8 +121,8 @@ async function write(text: string, loss?: string): Promise<void> {
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
   if (!error || (codeOf(error) === 'EPIPE' && loss === undefined)) return;
 
-  const lost = loss ?? 'the result is lost';
-  refuse(`standard output cannot be written (${reasonOf(error)}): ${lost}`);
+  const reason = codeOf(error) === 'EPIPE' ? 'its reader is gone' : plainReason(error);
+  refuse(`standard output cannot be written (${reason}): ${loss ?? 'the result is lost'}`);
 }
 
 /** Returns a count with its noun: `1 pet`, `2 pets`. */

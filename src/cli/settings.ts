@@ -408,7 +408,9 @@ export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefi
     );
 
   const readPem = ({ text, from }: Setting) =>
-    orRefuse(`${from} cannot be read`, 'name a PEM file', () => readRegularFile(text, maxPemBytes));
+    orRefuse(`${from} ${text} cannot be read`, 'name a PEM file', () =>
+      readRegularFile(text, maxPemBytes),
+    );
   const pair = { cert: await readPem(certFile), key: await readPem(keyFile) };
 
   const { checkTlsPair } = await loadTls();

@@ -19,7 +19,7 @@ import { baseUrlRule, isBaseUrl, largestBodyBytes } from '../options.js';
 import { denialOf, detailOf } from '../errors.js';
 import { largestKeepAliveSeconds } from '../http/index.js';
 import { openApiKeys, type ApiKeys } from './api-keys.js';
-import { logTo, refuse } from './output.js';
+import { logTo, plainReason, refuse } from './output.js';
 import { loadPlugins } from './plugins.js';
 import { requestLog } from './request-log.js';
 import {
@@ -251,7 +251,7 @@ function refusePort({ isDev, host, port, from }: Options, error: unknown): never
     EADDRNOTAVAIL: `this machine has no such address; choose another with ${from.host}`,
     ENOTFOUND: `there is no such host; choose another with ${from.host}`,
   };
-  const otherReason = `${reasonOf(error)}; choose another with ${from.host} or ${from.port}`;
+  const otherReason = `${plainReason(error)}; choose another with ${from.host} or ${from.port}`;
   refuse(`cannot listen on ${host} port ${port}: ${denial ?? reasons[code] ?? otherReason}`);
 }
 

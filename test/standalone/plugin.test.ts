@@ -211,7 +211,7 @@ describe('plugins', { concurrency: 4 }, () => {
         const one = require('node:net').createServer().listen(0, '127.0.0.1', () =>
           require('node:net').createServer().once('error', reject).listen(one.address().port, '127.0.0.1'));
       }));`,
-      'listen EADDRINUSE.*\\); fix the plugin',
+      'address already in use .*\\); fix the plugin',
     ],
   ] as const) {
     const message = new RegExp(`^--plugin \\./plugin\\.cjs failed to start \\(${reason}`);

@@ -90,7 +90,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
             rmSync(here.at('cert.pem'));
             execFileSync('mkfifo', [here.at('cert.pem')]);
           },
-          /^--tls-cert cannot be read \(cert\.pem is not a regular file\)/,
+          /^--tls-cert cert\.pem cannot be read \(cert\.pem is not a regular file\)/,
         ],
       ];
       for (const [index, [change, message]] of bad.entries()) {
@@ -139,9 +139,10 @@ describe('HTTPS', { concurrency: 4 }, () => {
       // a key without a certificate
       '--tls-key one.key': half,
       // a missing certificate
-      '--tls-cert none.crt --tls-key one.key': /^--tls-cert cannot be read .*none\.crt/,
+      '--tls-cert none.crt --tls-key one.key':
+        /^--tls-cert none\.crt cannot be read \(no such file or directory\); name a PEM file/,
       // a missing key
-      '--tls-cert one.crt --tls-key none.key': /^--tls-key cannot be read .*none\.key/,
+      '--tls-cert one.crt --tls-key none.key': /^--tls-key none\.key cannot be read \(no such file/,
       // an invalid certificate
       '--tls-cert bad.pem --tls-key one.key': unserved,
       // an invalid key
