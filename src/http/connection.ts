@@ -83,13 +83,10 @@ const maxStallMs = 5_000;
 /** The time for which a client may go on sending a request head during shutdown (C48). */
 const stopLingerMs = 250;
 
-/**
- * The time limit of a head (C44). Node checks it; `Connection` does if the head waited for a
- * response.
- */
+/** The time limit for a head (C44). */
 export const headMs = 10_000;
-/** The time limit of a whole request (C44), checked by Node and by `Connection`. */
-export const requestMs = 30_000;
+/** The time limit for a whole request (C44). */
+const requestMs = 30_000;
 
 const connectionLost = new PetstoreError(
   'bad_request',
@@ -114,15 +111,18 @@ export class Connection implements ConnectionHandler<Exchange> {
   /** The error response that is sent last, before the connection closes (C52). */
   #lastReply: Reply | undefined;
 
-  /** The time at which a sweep first saw the current request, or that no request is in flight. */
-  #phaseSince: number | undefined;
-  /**
-   * True if Node reported the next head as late while a response was due. Node reports it only
-   * once, but the time limit of the head begins with that response.
-   */
+  /** The time at which a sweep first saw the idle connection; at first, its own beginning. */
+  #idleSince: number | undefined = performance.now();
+  /** The time at which a sweep first saw bytes of the next head. */
+  #headSince: number | undefined;
+  /** The time from which the current request has `requestMs`, at the latest that of a sweep. */
+  #requestSince: number | undefined;
+  /** True if Node has reported the next head as late (see `toPetstoreError`). */
   #isHeadLate = false;
-  /** The number of bytes that had arrived when the connection last became idle. */
-  #bytesWhenIdle = 0;
+  /** True until the first request. */
+  #isNew = true;
+  /** The number of bytes that had arrived at the end of the last request. */
+  #bytesAtEnd = 0;
 
   /** The number of bytes that the client has read, and the time at which it last read some. */
   #progress = { bytes: 0, at: performance.now() };
@@ -150,7 +150,7 @@ export class Connection implements ConnectionHandler<Exchange> {
     exchange.resetsBefore = this.#shared.service.resets;
     if (this.#state === 'idle') {
       this.#state = 'busy';
-      return void this.#start(exchange);
+      return void this.#start(exchange, this.#headSince ?? exchange.startedAt);
     }
 
     this.#queue.push(exchange);
@@ -163,8 +163,8 @@ export class Connection implements ConnectionHandler<Exchange> {
   }
 
   fail(error: PetstoreError | undefined, rawHeaders?: readonly string[]): void {
-    // A head that waits for the response to a complete request is not late yet.
-    if (error === requestTimeout && this.#current?.complete === true) this.#isHeadLate = true;
+    // `#sweepRequests` checks the time limits.
+    if (error === requestTimeout) this.#isHeadLate = true;
     else if (error === undefined || this.#socket.bytesRead === 0) this.#socket.destroy();
     else this.closeWithError(error, rawHeaders);
   }
@@ -179,7 +179,7 @@ export class Connection implements ConnectionHandler<Exchange> {
   }
 
   hasReceivedOnly(packet: Buffer): boolean {
-    const bytes = this.#socket.bytesRead - this.#bytesWhenIdle;
+    const bytes = this.#socket.bytesRead - this.#bytesAtEnd;
     return this.#state === 'idle' && bytes === packet.length;
   }
 
@@ -216,24 +216,36 @@ export class Connection implements ConnectionHandler<Exchange> {
     this.#sweepReading(now);
   }
 
-  /** Closes the connection if a request takes too long to arrive, or if none arrives. */
+  /**
+   * Closes the connection if a head or a request takes too long to arrive, or if none arrives. The
+   * limits do not depend on Node's timers.
+   */
   #sweepRequests(now: number): void {
-    this.#phaseSince ??= now;
-    const ms = now - this.#phaseSince;
     if (this.#current !== undefined) {
-      if (!this.#current.complete && ms > requestMs) this.closeWithError(requestTimeout);
+      this.#requestSince ??= now;
+      const isLate = !this.#current.readableEnded && now - this.#requestSince > requestMs;
+      if (isLate) this.closeWithError(requestTimeout);
       return;
     }
 
-    if (this.#isHeadLate && ms > headMs) this.closeWithError(requestTimeout);
-    // A head that begins to arrive at the last moment gets its own time limit.
+    this.#idleSince ??= now;
+    if (this.#isHeadArriving) this.#headSince ??= now;
+    // The first head has its time from the beginning of the connection on, as has a response's next
+    // head of which Node alone knows that it has begun.
+    const isDue = this.#isNew || this.#isHeadLate;
+    const headSince = isDue ? this.#idleSince : this.#headSince;
     const keepAliveMs = 1_000 * this.#connectionHeaders.keepAliveSeconds;
-    if (ms > keepAliveMs + (this.#isHeadArriving ? headMs : 0)) this.#close();
+    if (headSince === undefined) {
+      if (now - this.#idleSince > keepAliveMs) this.#close();
+    } else if (now - headSince > headMs) {
+      if (this.#socket.bytesRead === 0) this.#socket.destroy();
+      else this.closeWithError(requestTimeout);
+    }
   }
 
-  /** True if bytes have arrived since the connection became idle. */
+  /** True if bytes have arrived since the end of the last request. */
   get #isHeadArriving(): boolean {
-    return this.#socket.bytesRead > this.#bytesWhenIdle;
+    return this.#socket.bytesRead > this.#bytesAtEnd;
   }
 
   /** Destroys the connection if the client reads its responses too slowly. */
@@ -254,10 +266,17 @@ export class Connection implements ConnectionHandler<Exchange> {
     return this.#queue.at(-1) ?? this.#current;
   }
 
-  #start(exchange: Exchange): void {
+  /**
+   * Handles a request.
+   * @param since - The time from which it has `requestMs`; undefined for the time of the next
+   * sweep, because a client cannot send the body of a queued request.
+   */
+  #start(exchange: Exchange, since?: number): void {
     this.#current = exchange;
-    this.#phaseSince = undefined;
+    this.#requestSince = since;
+    this.#headSince = undefined;
     this.#isHeadLate = false;
+    this.#isNew = false;
 
     const { service } = this.#shared;
     void service.handle(exchange).then((routed) =>
@@ -345,11 +364,11 @@ export class Connection implements ConnectionHandler<Exchange> {
   #finish(unsentBytes: number): void {
     this.#shared.unsent.remove(unsentBytes);
     if (this.#state === 'closing' && this.isQueueEmpty) this.#close();
-    const { resetsBefore = 0 } = this.#current ?? {};
+    const { resetsBefore = 0, bytesAtEnd = this.#socket.bytesRead } = this.#current ?? {};
     this.#current?.finishResponse();
     this.#current = undefined;
-    this.#phaseSince = undefined;
-    this.#bytesWhenIdle = this.#socket.bytesRead;
+    this.#idleSince = undefined;
+    this.#bytesAtEnd = bytesAtEnd;
 
     const next = this.#queue.shift();
     if (next !== undefined) {

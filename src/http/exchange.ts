@@ -22,6 +22,9 @@ export class Exchange extends NodeRequest implements Message {
    */
   failure: PetstoreError | undefined;
 
+  /** The number of bytes that had arrived on the connection at the end of this request. */
+  bytesAtEnd: number | undefined;
+
   /** True if the client waits for a `100 Continue` (C45). */
   #awaitsContinue = false;
   /**
@@ -54,12 +57,12 @@ export class Exchange extends NodeRequest implements Message {
   /** True if the connection can stay open after this request, and the client wants that. */
   get keepsAlive(): boolean {
     const canStayOpen = this.response?.shouldKeepAlive === true && !this.#hasUpgrade;
-    return this.complete && canStayOpen && !this.#wantsClose;
+    return this.readableEnded && canStayOpen && !this.#wantsClose;
   }
 
   /** True if the body is incomplete and still needed. Only then can the request fail. */
   get isArriving(): boolean {
-    return !this.complete && !this.#isDiscarded;
+    return !this.readableEnded && !this.#isDiscarded;
   }
 
   readHead(): Head {
@@ -123,7 +126,8 @@ export class Exchange extends NodeRequest implements Message {
 
   /** Stores a chunk. Pauses the socket if too much is unread, and wakes the reader at the end. */
   protected override receive(chunk: Buffer | null): void {
-    if (chunk !== null && !this.#isDiscarded) this.#append(chunk);
+    if (chunk === null) this.bytesAtEnd = this.socket.bytesRead;
+    else if (!this.#isDiscarded) this.#append(chunk);
 
     if (this.#maxBytes === undefined) {
       if (this.#length > maxUnreadBytes) this.socket.pause();

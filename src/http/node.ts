@@ -231,9 +231,8 @@ type ClientError = Partial<
  * Returns the error for the client of a request that Node rejected (C18, C42 to C44); undefined if
  * the socket failed. Node has these codes for a late request, a large head and a malformed one.
  * Node: `onRequestTimeout` (lib/_http_server.js) and deps/llhttp in 20, 22, 24, 26.
- * Held by conformance: "C44 headers that take over 10 s"; conformance: "C43 a target or header
- * block"; framing: "C42 rejects malformed requests"; pipelining: "C52 responds to a good request,
- * then".
+ * Held by slow: "C44 gives a"; conformance: "C43 a target or header block"; framing: "C42 rejects
+ * malformed requests"; pipelining: "C52 responds to a good request, then".
  */
 function toPetstoreError(error: ClientError): PetstoreError | undefined {
   const { code = '', reason = 'malformed' } = error;

@@ -2,7 +2,7 @@
  * Every option of Node's HTTP servers (C67). All are set, because the defaults differ between
  * versions of Node, and `NODE_OPTIONS` changes some of them.
  */
-import { headMs, requestMs } from './connection.js';
+import { headMs } from './connection.js';
 import { Exchange } from './exchange.js';
 import { SilentResponse } from './node.js';
 
@@ -32,8 +32,10 @@ export const httpOptions = {
   // An Upgrade header is ignored (C42).
   shouldUpgradeCallback: () => false,
 
+  // `Connection` has time limits of its own. Node's is needed only for a head that begins in the
+  // packet of the request before it.
   headersTimeout: headMs,
-  requestTimeout: requestMs,
+  requestTimeout: 0,
   connectionsCheckingInterval: sweepMs,
   // `Connection` has an idle timeout of its own, because Node's takes a timer for each request.
   keepAliveTimeout: 0,

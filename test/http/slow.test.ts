@@ -1,6 +1,7 @@
 /** Tests of the time limits of C44: seconds in real time, in parallel; minutes by a mocked clock. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { ServerResponse } from 'node:http';
 import { createServer, connect as connectSocket, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
@@ -8,7 +9,9 @@ import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
 import { Connection, type Service } from '../../dist/http/connection.js';
+import { Exchange } from '../../dist/http/exchange.js';
 import { ConnectionHeaders, HttpDate, UnsentBytes } from '../../dist/http/wire.js';
+import { emptyReply } from '../../dist/reply.js';
 import { Client, header } from '../support/client.js';
 import { bytesOf, connectTo, key, start } from '../support/fixture.js';
 import { heldKeys, okReply, serving, startWith } from '../support/scenes.js';
@@ -34,22 +37,26 @@ describe('C44 time limits', { concurrency: true }, () => {
     await client.expect(...Array<number>(count).fill(200));
   });
 
-  test('C44 gives a head 10 s from the slow response before it', async (t) => {
-    const slow = serving('/slow', () => sleep(11_500, okReply('1')));
-    const client = await connectTo(
-      t,
-      await startWith(t, slow),
-      `${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `,
-    );
-    await client.expect(200);
-    const since = performance.now();
-    while (client.received === '' && performance.now() - since < 20_000) {
-      client.send('a');
-      await sleep(200);
-    }
-    await client.expect('408 request_timeout');
-    assertAbout(performance.now() - since, 10);
-  });
+  for (const [what, rest] of [
+    ['silent', ''],
+    ['slow', 'a'],
+  ] as const)
+    test(`C44 gives a ${what} head 10 s from the slow response before it`, async (t) => {
+      const slow = serving('/slow', () => sleep(11_500, okReply('1')));
+      const client = await connectTo(
+        t,
+        await startWith(t, slow),
+        `${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `,
+      );
+      await client.expect(200);
+      const since = performance.now();
+      while (client.received === '' && performance.now() - since < 20_000) {
+        client.send(rest);
+        await sleep(200);
+      }
+      await client.expect('408 request_timeout');
+      assertAbout(performance.now() - since, 10);
+    });
 
   test('C44 closes a TLS connection without a complete handshake after 10 s', async (t) => {
     const { port, url } = await start(t, {}, { tls: newCertificate() });
@@ -97,7 +104,7 @@ describe('C44 time limits', { concurrency: true }, () => {
   });
 });
 
-/** Creates a connection with a clock and byte counts that the test sets (white box). */
+/** Creates a connection with a request in flight, a clock and byte counts that the test sets (white box). */
 async function sweptConnection(t: TestContext) {
   const server = createServer().listen(0, '127.0.0.1');
   atEnd(t, () => server.close());
@@ -109,8 +116,10 @@ async function sweptConnection(t: TestContext) {
   const says = { writableLength: 0, bytesWritten: 0, bytesRead: 0 };
   for (const name of ['writableLength', 'bytesWritten', 'bytesRead'] as const)
     Object.defineProperty(socket, name, { get: () => says[name] });
+  const routed = { reply: emptyReply(204, []), resource: undefined, keyName: undefined };
+  let respond = (): void => undefined;
   const service: Service = {
-    handle: () => new Promise(() => undefined),
+    handle: () => new Promise((resolve) => (respond = () => resolve(routed))),
     replyToLateError: () => assert.fail(),
     replyToParserError: () => assert.fail(),
     logError: () => assert.fail(),
@@ -125,13 +134,23 @@ async function sweptConnection(t: TestContext) {
     { service, unsent: new UnsentBytes(), date, queued: 0 },
     new ConnectionHeaders(date, 72),
   );
+  const exchange = new Exchange(socket);
+  exchange.response = Object.assign(new ServerResponse(exchange), { shouldKeepAlive: true });
+  connection.accept(exchange);
+  exchange.push(null);
+
   const begin = performance.now();
   /** Sweeps the connection as if `seconds` had passed, and returns its socket. */
   const socketAt = (seconds: number): Socket => {
     connection.sweep(begin + seconds * 1_000);
     return socket;
   };
-  return { says, socketAt };
+  /** Sends the response to the first request, after which the connection is idle. */
+  const becomeIdle = async (): Promise<void> => {
+    respond();
+    await sleep(50);
+  };
+  return { says, socketAt, becomeIdle };
 }
 
 test('C44 destroys a connection whose client reads less than 64 KiB in 60 s', async (t) => {
@@ -153,12 +172,14 @@ test('C44 destroys a connection whose client reads less than 64 KiB in 60 s', as
 });
 
 test('C44 gives a head that begins at the end of the 72 s its 10 s', async (t) => {
-  const { says, socketAt } = await sweptConnection(t);
+  const { says, socketAt, becomeIdle } = await sweptConnection(t);
+  await becomeIdle();
   assert.equal(socketAt(0).writableEnded, false);
   assert.equal(socketAt(71.9).writableEnded, false);
   says.bytesRead = 1;
-  assert.equal(socketAt(81.9).writableEnded, false);
-  assert.equal(socketAt(82.1).writableEnded, true);
+  assert.equal(socketAt(72.4).writableEnded, false);
+  assert.equal(socketAt(82.3).writableEnded, false);
+  assert.equal(socketAt(82.5).writableEnded, true);
 });
 
 test('C44 closes an idle connection after 72 s, but no connection in use', async (t) => {
