@@ -1,4 +1,4 @@
-/** Verifies API keys of the environment, the keys file and `--dev`, and follows the file. */
+/** Verifies the API keys of the environment, the keys file and `--dev`. Follows the keys file. */
 import fs from 'node:fs';
 import { setInterval } from 'node:timers';
 import { digestOfKey, KeyRing, reasonOf, type KeyEntry, type Log } from '../index.js';

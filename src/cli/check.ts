@@ -29,7 +29,7 @@ async function report(path: string) {
   const verdicts = {
     sound: 'is sound',
     torn: `has a torn tail: ${place}; the next start moves ${tornBytes} to ${path}.torn-TIME`,
-    damaged: `is damaged: ${place}; the figures are those of the sound commits before it`,
+    damaged: `is damaged: ${place}; only the sound commits before it are counted`,
   };
 
   const { none, ...statuses } = byStatus;

@@ -6,7 +6,7 @@ import { detailOf } from '../errors.js';
 
 /** The first line of the stack of some syntax errors. */
 const firstLine = /^(file:\/\/\/.+|\/.+):(\d+)$/;
-/** A stack frame that is not in Node itself. */
+/** A stack frame in a file, not in a module of Node. */
 const frame = /^ +at (?:.+ \()?(file:\/\/\/.+|\/.+):(\d+):\d+\)?$/m;
 
 /**

@@ -7,7 +7,7 @@ import { codeOf, PetstoreError } from '../index.js';
 import { makeFolders, nodeDisk, syncFolder } from '../journal/index.js';
 import { refuse } from './output.js';
 
-/** The bytes of one read. */
+/** The size of one read in bytes. */
 const chunkBytes = 2 ** 16;
 
 /**

@@ -29,7 +29,7 @@ import {
 import { readPath, readWholeNumber, type Run, type Setting } from './settings.js';
 import { readStorage } from './storages.js';
 
-/** The bytes of the file that one batch covers: about a thousand pets. */
+/** The size of a batch in bytes of the file, which are about a thousand pets. */
 const batchBytes = 2 ** 16;
 
 /** The longest line in bytes: the largest pet that a server adds, with its id. */
@@ -43,7 +43,7 @@ const maxSeedBytes = 2 ** 24;
 
 /** A file of JSON Lines in memory. */
 interface DraftFile {
-  /** The name for messages. */
+  /** The name that messages show. */
   readonly name: string;
   readonly bytes: Buffer;
   /** The number of lines to skip. */

@@ -91,7 +91,7 @@ export function messageLine(message: string): string {
 export const program =
   basename(process.argv[1] ?? '') === 'petstore' ? 'petstore' : 'node dist/server.js';
 
-/** Prints one line on standard error, beside the result of a command. */
+/** Prints one line on standard error, because standard output has only the result of a command. */
 export function printNotice(line: string): void {
   process.stderr.write(`${printable(line)}\n`);
 }

@@ -5,7 +5,7 @@ import type { LogFormat } from './output.js';
 /** An id of at most nine digits, too short for an API key. Longer ids are not logged. */
 const shortNumber = /^(?:0|[1-9][0-9]{0,8})$/;
 
-/** The segments of the petstore's own paths. */
+/** The path segments of the petstore's own routes, which are safe to log. */
 const publicWords: ReadonlySet<string> = new Set(['', 'v1', 'pets', 'store', 'orders']);
 
 /**

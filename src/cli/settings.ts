@@ -194,7 +194,7 @@ const optionOf = (name: OptionName): Option => options[name];
 const names = Object.keys(options).filter(isOption);
 const shortNames: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
-/** The options of a start. */
+/** The options of a server start. */
 export const serverOptions = names.filter(
   (name) => name === '--dev' || optionOf(name).variable !== undefined,
 );

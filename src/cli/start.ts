@@ -272,7 +272,7 @@ async function openStorage(options: Options): Promise<PetStorage> {
   }
 
   if (isSeeded) log('info', 'seeded', { file: seed.path, pets: seed.drafts.length });
-  else log('info', 'not seeded: the storage holds pets', { file: seed.path });
+  else log('info', 'not seeded, because the storage already has pets', { file: seed.path });
   return storage;
 }
 
@@ -386,7 +386,9 @@ async function shutDown(server: Server, signal: string, code: number, codeAtOnce
 
   // A request, a plugin or a disk may hang.
   setTimeout(() => {
-    log('error', 'closing takes too long: exit without it', { milliseconds: shutdownTimeoutMs });
+    log('error', 'closing took too long; the process exits now', {
+      milliseconds: shutdownTimeoutMs,
+    });
     exit(server, 1);
   }, shutdownTimeoutMs);
 
@@ -433,8 +435,8 @@ async function reload(server: Server) {
 }
 
 /**
- * Returns a curl command that adds a pet and lists all. Before it stands the address of the
- * documentation if the docs plugin is loaded.
+ * Returns a curl command that adds a pet and lists all. With the docs plugin, a line
+ * with the addresses of the page and of the documentation comes first.
  */
 function devBanner(url: string, key: string, plugins: Options['plugins']): string {
   // Some systems cannot connect to 0.0.0.0.

@@ -279,7 +279,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     // two files named
     'import a b': /one FILE/,
     // a missing file
-    // a missing file.jsonl': /nowhere\.jsonl cannot be read/,
+    'import nowhere.jsonl': /nowhere\.jsonl cannot be read/,
     // a folder
     'import .': /\. cannot be read .*; name a JSON Lines file/,
   });

@@ -38,7 +38,10 @@ describe('--seed', { concurrency: 4 }, () => {
       await first.end('SIGKILL');
       const second = await here.start('PETSTORE_SEED=two.jsonl --plugin faults');
       assert.equal(await second.text('/v1/pets'), both);
-      assert.equal((await second.said('not seeded: the storage holds pets'))['file'], 'two.jsonl');
+      assert.equal(
+        (await second.said('not seeded, because the storage already has pets'))['file'],
+        'two.jsonl',
+      );
       assert.equal((await resetOf(second)).status, 404);
     },
   );
