@@ -17,6 +17,7 @@ import { petRoutes, publicRoutes, StoreRun } from './operations.js';
 import { resolveOptions, type PetstoreOptions, type ResolvedOptions } from './options.js';
 import { checkedRoute, Hooks, storageReset, type PluginHost } from './plugin.js';
 import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
+import { sharedCheck } from './readiness.js';
 import { checkExpectation, Query, readJsonBody, splitTarget, type Message } from './request.js';
 import { Routes, type Resource, type Route } from './router.js';
 import type { PetStorage } from './storage.js';
@@ -108,10 +109,12 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   });
   hooks.start(resolved.plugins, host);
 
+  const storageReady = sharedCheck(async () => storage.ready?.());
+
   /** @throws PetstoreError `unavailable` if reads or writes cannot be expected to succeed */
   async function checkReady(): Promise<void> {
     if (service.phase !== 'open') throw stoppingError();
-    await storage.ready?.();
+    await storageReady();
   }
 
   async function closeAll(): Promise<void> {

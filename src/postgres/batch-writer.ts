@@ -26,7 +26,8 @@
  *
  * **Readiness** is proved in two steps. A rehearsal is a batch with the number 0 by a writer
  * without a row; it fails on purpose once everything could have been stored. An empty batch then
- * shows that a commit works, because only a commit waits for a synchronous standby.
+ * shows that a commit works, because only a commit waits for a synchronous standby. An empty batch
+ * writes only the writer's row, and does not wait for the counter.
  */
 import { randomUUID } from 'node:crypto';
 import {
@@ -37,11 +38,13 @@ import {
   type PendingRecord,
 } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
+import { int64Max } from '../json.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
-import { causeOf, DatabaseFailure, retry, stateOf } from './connections.js';
+import { causeOf, DatabaseFailure, outOfRange, retry, stateOf } from './connections.js';
 import type { Row } from './driver.js';
 import type { Database } from './schema.js';
 import { keyTakenWords, numberTakenWords, rehearsedWords, type Table } from './statements.js';
+import { readLastId } from './table-reader.js';
 
 /** The records of one batch, in the order of their ids. */
 export type Batch = readonly KeyedRecord[];
@@ -97,6 +100,20 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
     return { added, fresh };
   }
 
+  /** Stores records. If too few ids are left for all of them, the first ones get the ids. */
+  async function store(records: Batch): Promise<AddedBatch> {
+    try {
+      return await retry(() => storeOnce(records), canBeSentAgain, 2_000);
+    } catch (error) {
+      if (!(error instanceof DatabaseFailure) || stateOf(error) !== outOfRange) throw error;
+
+      const idsLeft = Number(int64Max - (await readLastId(database, table)));
+      if (idsLeft === 0 || idsLeft >= records.length) throw error;
+      const { added, fresh } = await storeOnce(records.slice(0, idsLeft));
+      return { added: [...added, ...records.slice(idsLeft).map(() => error)], fresh };
+    }
+  }
+
   /** Returns the stored result for each record's key, or undefined if the key is new or absent. */
   async function readRepeats(records: Batch) {
     const keyed = records.flatMap(({ keyUse }) => keyUse ?? []);
@@ -121,7 +138,7 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
       if (!(error instanceof DatabaseFailure) || error.outcome !== 'unknown') throw error;
 
       // Logged before settling, which may take as long as the database is away.
-      database.reportWrite(error);
+      database.reportWrite(table.counter, error);
 
       const lastId = await settle(number);
       if (lastId === undefined) throw new DatabaseFailure(error.cause, 'not done');
@@ -163,7 +180,7 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
   }
 
   return {
-    store: (records) => retry(() => storeOnce(records), canBeSentAgain, 2_000),
+    store,
 
     rehearse: async (record) => {
       const keyed = record ? [{ ...record, keyUse: { key: randomUUID(), body: '', at: 0 } }] : [];

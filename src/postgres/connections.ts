@@ -38,6 +38,9 @@ const steadyMs = 1_000;
 /** The shortest time in ms between two renewals of all sessions. */
 const renewMs = 1_000;
 
+/** The SQLSTATE of a counter that would exceed the last id. */
+export const outOfRange = '22003';
+
 /** A statement that failed, or whose outcome is unknown; `cause` is the error of the driver. */
 export class DatabaseFailure extends PetstoreError {
   /**
@@ -47,8 +50,7 @@ export class DatabaseFailure extends PetstoreError {
   readonly outcome: 'not done' | 'unknown';
 
   constructor(cause: unknown, outcome: 'not done' | 'unknown') {
-    // 22003: the counter is out of range.
-    const areIdsLeft = stateOf(cause) !== '22003';
+    const areIdsLeft = stateOf(cause) !== outOfRange;
     const message = areIdsLeft ? 'The database cannot be used now.' : 'There are no ids left.';
     super('unavailable', message, { cause });
     this.outcome = outcome;
@@ -156,11 +158,14 @@ type Send = (
   options?: StatementOptions,
 ) => Promise<readonly Row[]>;
 
+/** Reports that a statement on a table succeeded, or its failure. */
+type Report = (table: string, failure?: unknown) => void;
+
 /** The connections to one database. After `close` all statements reject with `unavailable`. */
 export interface Connections {
   /**
    * Sends a statement that reads. Sends it once more if its connection was dead or its session
-   * outdated. Logs the beginning and the end of an outage.
+   * outdated.
    * @throws DatabaseFailure
    */
   readonly read: Send;
@@ -175,8 +180,14 @@ export interface Connections {
   /** Begins to log outages. Before that, errors are returned to the caller alone. */
   startLogging(): void;
 
-  /** Logs the beginning of an outage of writing if `failure` is given, else its end. */
-  reportWrite(failure?: unknown): void;
+  /**
+   * Reports that records of a table were read, or why they could not be. Logs the beginning and the
+   * end of an outage. An outage ends once all tables that failed work again.
+   */
+  readonly reportRead: Report;
+
+  /** As `reportRead`, for adding. */
+  readonly reportWrite: Report;
 
   /** Ends the pool that a URL made, or removes all listeners from the caller's pool. */
   close(): Promise<void>;
@@ -227,17 +238,6 @@ export async function connectionsTo(
   const write: Send = (text, values, options) => send(text, values, { ...options, isWrite: true });
 
   const read: Send = async (...statement) => {
-    try {
-      const rows = await sendRead(...statement);
-      reportRead();
-      return rows;
-    } catch (error) {
-      reportRead(error);
-      throw error;
-    }
-  };
-
-  const sendRead: Send = (...statement) => {
     const trustedBefore = trustedSince;
     const resendUntil = performance.now() + resendMs;
 
@@ -352,8 +352,9 @@ export async function connectionsTo(
   }
 
   /** Returns a function that logs the beginning and the end of outages of one ability. */
-  function outageReport(what: string) {
+  function outageReport(what: string): Report {
     let ability: 'working' | 'failing' | 'recovering' = 'working';
+    const failingTables = new Set<string>();
     let recovery: NodeJS.Timeout | undefined;
 
     function recover() {
@@ -361,7 +362,7 @@ export async function connectionsTo(
       if (state === 'open') log('info', `the database can ${what} again`);
     }
 
-    return (failure?: unknown) => {
+    return (table, failure) => {
       if (state !== 'open') return;
 
       if (failure !== undefined) {
@@ -369,7 +370,11 @@ export async function connectionsTo(
         if (ability === 'working')
           log('error', `the database cannot ${what}`, { error: reasonOf(causeOf(failure)) });
         ability = 'failing';
+        failingTables.add(table);
       } else if (ability === 'failing') {
+        failingTables.delete(table);
+        if (failingTables.size > 0) return;
+
         ability = 'recovering';
         recovery = setTimeout(recover, steadyMs).unref();
       }
@@ -392,7 +397,7 @@ export async function connectionsTo(
     if (state === 'opening') state = 'open';
   };
 
-  return { read, write, startLogging, reportWrite, close };
+  return { read, write, startLogging, reportRead, reportWrite, close };
 }
 
 /**

@@ -112,14 +112,15 @@ export interface Table {
   readonly selectCounter: string;
 
   /**
-   * Adds a batch, which may be empty, by the protocol of batch-writer.ts. $1 writer; $2 number of
-   * its batch; $3 number of records; $4 counter; $5 statuses, '' for none, because `array_nulls =
-   * off` would turn a null into a text; $6 texts after the id; $7 idempotency keys; $8 bodies; $9
-   * times; $10 positions of the records that use the keys, from 1.
+   * Adds a batch by the protocol of batch-writer.ts. An empty batch does not touch the counter, so
+   * that it never waits for other servers. $1 writer; $2 number of its batch; $3 number of records;
+   * $4 counter; $5 statuses, '' for none, because `array_nulls = off` would turn a null into a
+   * text; $6 texts after the id; $7 idempotency keys; $8 bodies; $9 times; $10 positions of the
+   * records that use the keys, from 1.
    *
-   * It returns the last id. It fails if a key was used before (`keyTakenWords`), if the writer's
-   * row has this number or a higher one (`numberTakenWords`), if a row was not stored, or if the
-   * number is 0 and nothing else is wrong (`rehearsedWords`).
+   * It returns the last id, or 0 for an empty batch. It fails if a key was used before
+   * (`keyTakenWords`), if the writer's row has this number or a higher one (`numberTakenWords`), if
+   * a row was not stored, or if the number is 0 and nothing else is wrong (`rehearsedWords`).
    */
   readonly insertBatch: string;
 
@@ -274,9 +275,10 @@ export function statementsIn(schema: string): Statements {
 ), noted AS (
   INSERT INTO ${writers} AS writer (id, batch, last_id)
   SELECT ${uuid('$1')}, ${int8('$2')}, last_id FROM taken
+  UNION ALL SELECT ${uuid('$1')}, ${int8('$2')}, 0 WHERE ${equal(int8('$3'), '0')}
   ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, last_id = excluded.last_id
     WHERE ${op('writer.batch', '<', 'excluded.batch')}
-  RETURNING batch
+  RETURNING last_id
 ), ${numberedBatch}, stored AS (
   INSERT INTO ${target} FROM batch RETURNING id
 ), kept AS (
@@ -298,7 +300,7 @@ export function statementsIn(schema: string): Statements {
 SELECT ${text(`CASE
   WHEN ${equal(kept, wanted)} AND EXISTS (SELECT 1 FROM noted)
     THEN CASE WHEN ${equal(int8('$2'), '0')} THEN ${rehearsed}
-      ELSE (SELECT last_id FROM taken) END
+      ELSE (SELECT last_id FROM noted) END
   WHEN EXISTS (
     SELECT 1 FROM ${writers}
     WHERE ${equal('id', uuid('$1'))} AND ${op('batch', '>=', int8('$2'))}
@@ -391,7 +393,7 @@ FROM ${matches}`,
   const petTable = tableOf(
     'pets',
     `UPDATE ${counters} SET last_id = ${plus('last_id', int8('$3'))}
-  WHERE ${equal('name', text('$4'))}`,
+  WHERE ${equal('name', text('$4'))} AND ${op(int8('$3'), '>', '0')}`,
     `${pets} (id, status, json) SELECT id, ${nullIfEmpty('status')}, json`,
     `${pets} WHERE`,
     conditionsOf,
@@ -403,7 +405,8 @@ FROM ${matches}`,
     return tableOf(
       kind,
       // The first record of a kind makes its counter.
-      `INSERT INTO ${counters} AS counter (name, last_id) VALUES (${text('$4')}, ${int8('$3')})
+      `INSERT INTO ${counters} AS counter (name, last_id)
+  SELECT ${text('$4')}, ${int8('$3')} WHERE ${op(int8('$3'), '>', '0')}
   ON CONFLICT (name) DO UPDATE SET last_id = ${plus('counter.last_id', 'excluded.last_id')}`,
       `${records} (kind, id, json) SELECT '${kind}', id, json`,
       `${records} WHERE ${equal('kind', `'${kind}'`)} AND`,

@@ -52,6 +52,19 @@ export function tableReader(connections: Connections, table: sql.Table): TableRe
   let nextRead: { readonly ids: Set<bigint>; readonly texts: ReturnType<typeof read> } | undefined;
   /** The pages of this tick by their queries. */
   const nextPages = new Map<string, Promise<TextPage>>();
+
+  /** Reads records, and reports if that worked. */
+  const readRecords: Connections['read'] = async (...statement) => {
+    try {
+      const rows = await connections.read(...statement);
+      connections.reportRead(table.counter);
+      return rows;
+    } catch (error) {
+      connections.reportRead(table.counter, error);
+      throw error;
+    }
+  };
+
   /** The last long page. They are read one at a time, to spare connections and memory. */
   let lastLong: Promise<unknown> = Promise.resolve();
 
@@ -88,7 +101,7 @@ export function tableReader(connections: Connections, table: sql.Table): TableRe
     // the plan that it kept.
     const [statement, value] =
       ids.length === 1 ? [table.selectOne, ids[0]] : [table.selectMany, ids];
-    const rows = await connections.read(statement, [value]);
+    const rows = await readRecords(statement, [value]);
     return new Map<string, ByteString | null>(
       rows.map(({ digits, json }) => [digits ?? '', json ?? null]),
     );
@@ -143,7 +156,7 @@ export function tableReader(connections: Connections, table: sql.Table): TableRe
     // One more text shows if there is a next page.
     const select = table.selectPage({ ...page, limit: limit + 1 });
     const isPrepared = preparedLimits.includes(limit);
-    const [row] = await connections.read(select.sql, select.values, { isPrepared });
+    const [row] = await readRecords(select.sql, select.values, { isPrepared });
 
     const texts = row?.['page']?.split('\n').map(asByteString) ?? [];
     if (texts.includes(sql.tooLong)) return undefined;
@@ -173,7 +186,7 @@ export function tableReader(connections: Connections, table: sql.Table): TableRe
       const firstBytes = texts.length === 0 ? Number.MAX_SAFE_INTEGER : bytesLeft;
       const wanted = { ...page, after: next, limit: most + 1 };
       const select = table.selectLongTexts(wanted, bytes, firstBytes);
-      const rows = await connections.read(select.sql, select.values, { isPrepared: false });
+      const rows = await readRecords(select.sql, select.values, { isPrepared: false });
 
       const found = rows.slice(0, most).flatMap(({ json }) => json ?? []);
       texts.push(...found);

@@ -21,6 +21,12 @@ import { readLastId, tableReader } from './table-reader.js';
 /** The longest time of a readiness check in ms. */
 const readinessMs = 4_000;
 
+/** The time in ms between two looks whether other servers add. */
+const progressMs = 100;
+
+/** The SQLSTATE or error code of an add that took too long, mostly because it waited for others. */
+const overdueStates = /^(57014|55P03|ETIMEDOUT)$/;
+
 /** The records of one table, with the members of a `PetStorage` for them. */
 export interface TableStore extends Required<Pick<PetStorage, 'waiting' | 'onCommit' | 'ready'>> {
   readonly store: RecordStore;
@@ -34,6 +40,11 @@ export interface TableStore extends Required<Pick<PetStorage, 'waiting' | 'onCom
 
   /** Refuses further calls, and waits until all waiting records are added. */
   close(): Promise<unknown>;
+}
+
+/** Returns how an add failed. */
+function failureOf(error: unknown): 'overdue' | 'refused' {
+  return overdueStates.test(stateOf(error)) ? 'overdue' : 'refused';
 }
 
 /** Returns the store of a table. */
@@ -55,10 +66,11 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
   const keysInFlight = new Set<string>();
   const watchers = commitWatchers(log);
 
-  /** True if adding has failed since readiness was last proved. */
-  let hasFailed = false;
+  /** How adding has failed since readiness was last proved. */
+  let failed: 'never' | 'overdue' | 'refused' = 'never';
   /** The record to rehearse: one that the last batch added, else the first that failed. */
   let rehearsalRecord: KeyedRecord | undefined;
+  let rehearsal: Promise<void> | undefined;
   let readiness: Promise<void> | undefined;
 
   async function add(record: KeyedRecord) {
@@ -84,16 +96,16 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
 
     try {
       const { added, fresh } = await writer.store(records);
-      database.reportWrite();
+      database.reportWrite(table.counter);
       if (fresh.length === 0) return added;
 
       rehearsalRecord = fresh[0];
       watchers.tell({ count: fresh.length, syncMilliseconds: performance.now() - startedAt });
       return added;
     } catch (error) {
-      hasFailed = true;
+      noteFailure(failureOf(error));
       rehearsalRecord ??= records[0];
-      database.reportWrite(error);
+      database.reportWrite(table.counter, error);
       throw error;
     }
   }
@@ -105,22 +117,57 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
     return lastId;
   }
 
+  function noteFailure(failure: typeof failed) {
+    if (failed !== 'refused') failed = failure;
+  }
+
   async function proveReadiness() {
-    const mustRehearse = hasFailed;
-    // Cleared first, because a failure during the check must stay recorded.
-    hasFailed = false;
+    const before = failed;
+    // Cleared first, because a failure during the check must be noted.
+    failed = 'never';
 
     try {
-      if ((await readEnd()) === int64Max)
-        throw new PetstoreError('unavailable', 'There are no ids left.');
+      const lastId = await readEnd();
+      if (lastId === int64Max) throw new PetstoreError('unavailable', 'There are no ids left.');
 
-      if (mustRehearse && rehearsalRecord) await readinessWriter.rehearse(rehearsalRecord);
+      if (before !== 'never' && rehearsalRecord) await proveAdding(rehearsalRecord, before, lastId);
       // Only a commit waits for a synchronous standby.
       await readinessWriter.store([]);
     } catch (error) {
-      hasFailed = true;
+      noteFailure(before === 'refused' ? before : failureOf(error));
       throw error;
     }
+  }
+
+  /**
+   * Rehearses a record after a failed add. If that only waits for the adds of other servers (C78),
+   * adding works, and the next check rehearses again.
+   * @param lastId The last id before the rehearsal.
+   * @throws DatabaseFailure if adding fails
+   */
+  async function proveAdding(record: KeyedRecord, before: typeof failed, lastId: bigint) {
+    // An earlier rehearsal may still be in flight.
+    rehearsal ??= readinessWriter.rehearse(record).finally(() => (rehearsal = undefined));
+    const rehearsed = rehearsal.catch(async (error: unknown) => {
+      if (failureOf(error) === 'refused' || !(await hasProgress(lastId))) throw error;
+      noteFailure(before);
+    });
+    const untilProgress = async (own = rehearsal) => {
+      while (own === rehearsal) {
+        await wait(progressMs, undefined, { ref: false });
+        if (!(await hasProgress(lastId))) continue;
+        noteFailure(before);
+        return;
+      }
+      await rehearsed;
+    };
+    // Does not wait for the end of the rehearsal, because that may wait for many adds.
+    await (before === 'overdue' ? Promise.race([rehearsed, untilProgress()]) : rehearsed);
+  }
+
+  /** True if records were added after the id. */
+  async function hasProgress(lastId: bigint) {
+    return (await readLastId(database, table)) > lastId;
   }
 
   async function ready() {

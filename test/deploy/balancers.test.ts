@@ -4,12 +4,14 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { childEnvironment, isSkipForbidden } from '../support/environment.js';
-import { newDatabase, withoutDatabase } from '../postgres/database.js';
+import { newDatabase, query, withoutDatabase } from '../postgres/database.js';
 import { rowsIn } from '../postgres/scene.js';
 import { Writers } from '../postgres/writers.js';
 import {
+  apiKey,
   folder,
   freePort,
   root,
@@ -65,14 +67,9 @@ test('C48 restarts servers behind nginx and HAProxy without an error for clients
   const url = await newDatabase();
   const ports = [await freePort(), await freePort()];
   const servers = await Promise.all(ports.map((port) => startBehind(t, url, port)));
-  const fronts = balancers.map(async ({ name, prepare, logOf }, index) => {
-    const cwd = folder(t);
-    const port = await freePort();
-    const args = prepare(cwd, configOf(name, port, ports));
-    const running = new StartedProcess(programs[index] ?? '', args, { cwd });
-    atEnd(t, () => running.end('SIGKILL'));
-    await until(`${name} to be ready`, () => isHealthy(port));
-    return { writers: new Writers(t, Number(port), clients, pauseMs), logOf: () => logOf(cwd) };
+  const fronts = balancers.map(async (balancer) => {
+    const { port, log } = await startBalancer(t, balancer, ports);
+    return { writers: new Writers(t, Number(port), clients, pauseMs), logOf: log };
   });
   const loads = await Promise.all(fronts);
 
@@ -98,12 +95,52 @@ test('C48 restarts servers behind nginx and HAProxy without an error for clients
   t.diagnostic(`${added.join(' and ')} pets added and read`);
 });
 
+test('C78 serves pages behind nginx and HAProxy while no server is ready', {
+  skip: words || withoutDatabase(),
+}, async (t) => {
+  const url = await newDatabase();
+  const ports = [await freePort(), await freePort()];
+  const servers = await Promise.all(ports.map((port) => startBehind(t, url, port)));
+  const fronts = await Promise.all(balancers.map((each) => startBalancer(t, each, ports)));
+  await query(url, 'ALTER TABLE petstore_pets ADD CONSTRAINT odd CHECK (false)');
+  for (const server of servers) assert.equal((await server.add('Rex')).status, 503);
+  const areUnready = async () =>
+    (await Promise.all(servers.map((server) => server.status('/readyz')))).every(
+      (status) => status === 503,
+    );
+  await until('both to be unready', areUnready);
+
+  // HAProxy notices it within 1.5 s.
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  for (const since = performance.now(); performance.now() - since < 3_000; await sleep(50))
+    for (const { port } of fronts) {
+      const page = await fetch(`http://127.0.0.1:${port}/v1/pets`, { headers });
+      assert.equal(page.status, 200);
+    }
+  assert.ok(await areUnready());
+});
+
+/** Starts a balancer in front of servers, and waits until it serves. */
+async function startBalancer(
+  t: TestContext,
+  { name, prepare, logOf }: (typeof balancers)[number],
+  ports: readonly string[],
+) {
+  const cwd = folder(t);
+  const port = await freePort();
+  const args = prepare(cwd, configOf(name, port, ports));
+  const running = new StartedProcess(find(name) ?? '', args, { cwd });
+  atEnd(t, () => running.end('SIGKILL'));
+  await until(`${name} to be ready`, () => isHealthy(port));
+  return { port, log: () => logOf(cwd) };
+}
+
 function configOf(block: string, front: string, ports: readonly string[]): string {
   const config = new RegExp(`^\`\`\`${block}\\n(.*?)^\`\`\``, 'ms').exec(deploy)?.[1] ?? '';
   const [one = '', two = ''] = ports;
   const own = config
-    .replace('127.0.0.1:3001', `127.0.0.1:${one}`)
-    .replace('127.0.0.1:3002', `127.0.0.1:${two}`);
+    .replaceAll('127.0.0.1:3001', `127.0.0.1:${one}`)
+    .replaceAll('127.0.0.1:3002', `127.0.0.1:${two}`);
   const listening = own
     .replace('listen 8080', `listen 127.0.0.1:${front}`)
     .replace('bind :8080', `bind 127.0.0.1:${front}`);

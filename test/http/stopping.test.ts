@@ -45,6 +45,31 @@ test('C48 responds 503 with Retry-After if the storage rejects writes, and serve
   ]);
 });
 
+test('C77 checks the storage once a second, however many probes arrive', async (t) => {
+  let checks = 0;
+  // Each check takes as long as twenty probes need to arrive, and the second one fails.
+  const storage = plainStorage(() => ({
+    ready: async () => {
+      checks++;
+      await sleep(100);
+      if (checks === 2) throw new PetstoreError('unavailable', 'The disk is full.');
+    },
+  }));
+  const { port } = await start(t, { storage });
+  const begun = performance.now();
+  const statuses = new Set<number>();
+  const probe = async () => {
+    const { status } = await fetch(`http://127.0.0.1:${port}/readyz`);
+    statuses.add(status);
+  };
+
+  while (checks < 3) {
+    await Promise.all(Array.from({ length: 20 }, probe));
+    assert.ok(checks <= 1 + (performance.now() - begun) / 1_000, `${checks} checks`);
+  }
+  assert.deepEqual([...statuses], [200, 503]);
+});
+
 test('C48 responds 503 to /readyz while it drains, and serves all else', async (t) => {
   const { port, petstore } = await start(t);
   const { drain } = petstore;

@@ -4,6 +4,7 @@ import type { EventEmitter } from 'node:events';
 import { before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
+import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
 import {
@@ -339,6 +340,85 @@ describe('/readyz after a failed add', { skip: withoutDatabase() }, () => {
     await release();
     await storage.ready?.();
     await expectAdded(storage, 1n);
+  });
+});
+
+describe('/readyz while adds are slow', { skip: withoutDatabase() }, () => {
+  const lockPets = 'LOCK TABLE petstore_pets IN ACCESS EXCLUSIVE MODE';
+
+  test('C78 a check does not wait for the counter, which adds lock', async (t) => {
+    const { url, storage } = await openNew(t);
+    await expectAdded(storage, 1n);
+    const release = await hold(t, url);
+    const adding = storage.insert(rex);
+    await untilWaiting(url, 1);
+    await storage.ready?.();
+    await open(t, url);
+    await release();
+    assert.equal((await adding).id, 2n);
+  });
+
+  test('C78 /readyz is 200 while adds wait too long for those of other servers', async (t) => {
+    const { url, storage } = await openNew(t);
+    const other = await open(t, url);
+    const sessions = 12;
+    const pool = await poolOf(t, { url, max: sessions });
+    let isOver = false;
+    // A session waits for the other eleven, so longer than the 3 s of a statement.
+    const addAlways = async () => {
+      while (!isOver)
+        await pool.query(
+          "UPDATE petstore_counters SET last_id = last_id + 1 WHERE name = 'pets' RETURNING pg_sleep(0.3)",
+        );
+    };
+    const adding = Array.from({ length: sessions }, addAlways);
+    const stop = async () => {
+      isOver = true;
+      await Promise.all(adding);
+    };
+    atEnd(t, stop);
+    await untilWaiting(url, sessions - 1);
+    const [refused] = await Promise.allSettled([storage.insert(rex), other.insert(rex)]);
+    assert.equal(refused?.status, 'rejected', 'the add was late');
+    for (let count = 0; count < 3; count++)
+      await Promise.all([storage.ready?.(), other.ready?.(), storage.list({ limit: 1 })]);
+    await stop();
+    await storage.ready?.();
+    await storage.insert(rex);
+  });
+
+  test('C78 the log does not call the database readable while pets cannot be read', async (t) => {
+    const { url, storage, logged } = await openNew(t);
+    const release = await hold(t, url, lockPets);
+    await assert.rejects(storage.get(1n), unavailable);
+    // The check reads the counter, and waits 3 s for the pets.
+    await expectUnready(storage);
+    assert.deepEqual(logged, ['error the database cannot be read']);
+    await release();
+    assert.equal(await storage.get(1n), undefined);
+    await until('the end of the outage', () => logged.length > 1);
+    assert.deepEqual(logged.slice(1), ['info the database can be read again']);
+  });
+
+  test('C78 the log does not call the database usable while a plugin alone uses it', async (t) => {
+    const { url, storage, logged } = await openNew(t);
+    const notesOf = storage.records?.('notes', notes) ?? assert.fail();
+    await notesOf.opened;
+    const release = await hold(t, url, lockPets);
+    await Promise.all([assert.rejects(storage.get(1n), unavailable), expectRefused(storage)]);
+    const since = performance.now();
+    while (performance.now() - since < 1_500) {
+      await notesOf.insert('a');
+      await notesOf.get(1n);
+    }
+    assert.deepEqual([...logged].sort(), [
+      'error the database cannot be read',
+      'error the database cannot be written to',
+    ]);
+    await release();
+    await storage.get(1n);
+    await expectAdded(storage, 1n);
+    await until('the end of both outages', () => logged.length === 4);
   });
 });
 
