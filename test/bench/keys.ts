@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { Caller } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { requestBytes } from '../support/fixture.js';
 import { memoryOf } from '../support/kernel.js';
 import { folder } from '../support/process.js';
 import { petstore } from './contestants.js';
@@ -30,7 +30,7 @@ function writeKeys(path: string, count: number): void {
  */
 async function longestWaitMs(server: Server): Promise<number> {
   const caller = new Caller(Number(new URL(server.url).port));
-  const health = bytesOf('GET', '/healthz');
+  const health = requestBytes('GET', '/healthz');
   let longest = 0;
   let isRead = false;
   try {

@@ -1,5 +1,5 @@
 /** The operations that are measured, as the bytes of their requests. */
-import { bytesOf, type Words } from '../support/fixture.js';
+import { requestBytes, type RequestParts } from '../support/fixture.js';
 
 /** The API key of every server, as long as generated keys. */
 export const benchmarkKey = 'psk_the-key-of-the-benchmark-43-characters-long';
@@ -21,13 +21,13 @@ export function draftOf(number: number): object {
 }
 
 /** Returns the bytes of a GET, by default with the valid key. */
-export function get(path: string, words: Words = {}): string {
-  return bytesOf('GET', path, { authorization: `Bearer ${benchmarkKey}`, ...words });
+export function get(path: string, words: RequestParts = {}): string {
+  return requestBytes('GET', path, { authorization: `Bearer ${benchmarkKey}`, ...words });
 }
 
 /** Returns the bytes of a POST with the valid key. */
 export function post(body: unknown): string {
-  return bytesOf('POST', '/v1/pets', {
+  return requestBytes('POST', '/v1/pets', {
     authorization: `Bearer ${benchmarkKey}`,
     headers: ['Content-Type: application/json'],
     body: JSON.stringify(body),

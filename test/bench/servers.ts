@@ -4,7 +4,7 @@ import { cpus } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { reasonOf } from '../../dist/index.js';
 import { atEnd, Stretch, type Ending } from '../support/at-end.js';
-import { Caller, type Answer } from '../support/client.js';
+import { Caller, type RawResponse } from '../support/client.js';
 import { cpuSecondsOf } from '../support/kernel.js';
 import { root, StartedProcess } from '../support/process.js';
 import { environment, type Command, type Contestant } from './contestants.js';
@@ -107,10 +107,10 @@ type TestedServer = Pick<Server, 'name' | 'url' | 'isBare'>;
 export async function responsesOf(
   server: TestedServer,
   { name, requests, status }: Operation,
-): Promise<readonly Answer[]> {
+): Promise<readonly RawResponse[]> {
   const wanted = server.isBare ? 200 : status;
   const caller = new Caller(Number(new URL(server.url).port));
-  const responses: Answer[] = [];
+  const responses: RawResponse[] = [];
   try {
     for (const bytes of requests) {
       const response = await caller.ask(bytes, patienceMs).catch((error: unknown) => {

@@ -116,12 +116,12 @@ test('the image’s server is process 1 without root, is healthy while it listen
   await until('the server to listen', () => server.stdout.includes('"msg":"listening"'));
   assert.match(server.stdout, /"pid":1,/);
   assert.deepEqual(await outcome(container(...health)), { code: 0, output: '' });
-  const answer = await fetch(`http://127.0.0.1:${port}/v1/pets`, {
+  const response = await fetch(`http://127.0.0.1:${port}/v1/pets`, {
     method: 'POST',
     headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' },
     body: '{"name":"Rex","categoryId":5}',
   });
-  assert.equal(answer.status, 201);
+  assert.equal(response.status, 201);
 
   // unshare itself hands no signal on.
   const [first = ''] = readFileSync(

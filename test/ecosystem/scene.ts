@@ -113,8 +113,8 @@ export async function useMounted(origin: string, mounted = ''): Promise<void> {
     [400, 'invalid_json', '', { method: 'POST', headers, body: '{"name":' }],
     [413, 'content_too_large', '', { method: 'POST', headers, body: 'x'.repeat(70_000) }],
   ] as const) {
-    const answer = await fetch(pets + path, init);
-    const error = Object(await answer.json());
-    assert.deepEqual([answer.status, error.status, error.code], [status, status, code]);
+    const response = await fetch(pets + path, init);
+    const error = Object(await response.json());
+    assert.deepEqual([response.status, error.status, error.code], [status, status, code]);
   }
 }

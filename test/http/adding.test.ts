@@ -7,8 +7,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'node:test';
 import { createPetstore, parseDraft, petFields, petStatuses } from '../../dist/index.js';
 import { assertError } from '../support/client.js';
-import { add, ask, bytesOf, connectTo, key, start, stored } from '../support/fixture.js';
-import { animal, expectAnswer, heldKeys, keyHeaders } from '../support/scenes.js';
+import {
+  add,
+  sendRequest,
+  requestBytes,
+  connectTo,
+  key,
+  start,
+  storedPets,
+} from '../support/fixture.js';
+import { petJson, expectResponse, blockedKeys, keyHeaders } from '../support/scenes.js';
 
 const limitRule = 'limit must be an integer from 1 to 100, in decimal digits.';
 const afterRule = 'after must be an integer from 0 to 9223372036854775807, in decimal digits.';
@@ -32,8 +40,8 @@ test('C1 C2 C3 C6 explains in the message what a query parameter must be', async
     ['status=SOLD', statusesRule],
     ['status=sold&status=sold', 'status must be given only once.'],
   ] as const) {
-    const answer = await ask(port, 'GET', `/v1/pets?${query}`);
-    assert.equal(assertError(answer, 400, 'invalid_parameter'), message, query);
+    const response = await sendRequest(port, 'GET', `/v1/pets?${query}`);
+    assert.equal(assertError(response, 400, 'invalid_parameter'), message, query);
   }
 });
 
@@ -53,15 +61,15 @@ test('C20 C24 C31 explains each invalid field, stores nothing, takes no id, and 
     ),
   ] as const) {
     const since = performance.now();
-    const answer = await ask(port, 'POST', '/v1/pets', { body });
+    const response = await sendRequest(port, 'POST', '/v1/pets', { body });
     const what = body.slice(0, 50);
-    assert.equal(assertError(answer, 400, 'invalid_body'), message, what);
+    assert.equal(assertError(response, 400, 'invalid_body'), message, what);
     const ms = performance.now() - since;
     assert.ok(ms < 10_000, `${what} took ${ms} ms`);
   }
-  assert.deepEqual(await stored(running), []);
+  assert.deepEqual(await storedPets(running), []);
 
-  const bodies = await Promise.all(Array.from({ length: 60 }, () => add(port, animal)));
+  const bodies = await Promise.all(Array.from({ length: 60 }, () => add(port, petJson)));
   const ids = bodies.map((body): number => JSON.parse(body).id).sort((a, b) => a - b);
   assert.deepEqual(
     ids,
@@ -83,16 +91,18 @@ test('C60 rejects JSON with over 65,536 values, nested values included', async (
   const withValues = (count: number): string =>
     `{"name":"a","categoryId":1,"x":[${'0,'.repeat(count - 5)}{}]}`;
   await add(running.port, withValues(65_536));
-  const answer = await ask(running.port, 'POST', '/v1/pets', { body: withValues(65_537) });
-  assert.match(assertError(answer, 400, 'invalid_json'), /over 65536 values, at byte \d+\.$/);
-  assert.deepEqual(await stored(running), ['1 a 1 -']);
+  const response = await sendRequest(running.port, 'POST', '/v1/pets', {
+    body: withValues(65_537),
+  });
+  assert.match(assertError(response, 400, 'invalid_json'), /over 65536 values, at byte \d+\.$/);
+  assert.deepEqual(await storedPets(running), ['1 a 1 -']);
 });
 
 test('C28 accepts every common spelling of UTF-8, and no other charset', async () => {
   const { fetch } = createPetstore({ keys: [key] });
   const statusOf = async (parameters: string): Promise<number> => {
     const headers = { ...keyHeaders, 'Content-Type': `application/json${parameters}` };
-    return (await fetch('http://any/v1/pets', { method: 'POST', headers, body: animal })).status;
+    return (await fetch('http://any/v1/pets', { method: 'POST', headers, body: petJson })).status;
   };
   for (const value of ['utf8', 'UTF8', 'utf-8', '"utf8"', '"UTF-8"', "'utf-8'", "'Utf8'"])
     for (const [before, after] of [
@@ -129,8 +139,8 @@ test('C28 parses a Content-Type in time that is linear in its length', async () 
   ])) {
     const headers = { ...keyHeaders, 'Content-Type': `application/json;${part}|` };
     const since = performance.now();
-    const answer = await fetch('http://any/v1/pets', { method: 'POST', headers, body: '{}' });
-    assert.equal(answer.status, 415);
+    const response = await fetch('http://any/v1/pets', { method: 'POST', headers, body: '{}' });
+    assert.equal(response.status, 415);
     const ms = performance.now() - since;
     // It takes some milliseconds. Quadratic time would be many seconds.
     assert.ok(ms < 2_000, `${JSON.stringify(part.slice(0, 20))}: ${ms} ms`);
@@ -138,31 +148,31 @@ test('C28 parses a Content-Type in time that is linear in its length', async () 
 });
 
 test('C29 rejects a body of one byte over the option maxBodyBytes', async (t) => {
-  const { port } = await start(t, { maxBodyBytes: animal.length });
-  await add(port, animal);
-  const body = `${animal} `;
-  await expectAnswer(port, 'POST /v1/pets', '413 content_too_large', { body });
+  const { port } = await start(t, { maxBodyBytes: petJson.length });
+  await add(port, petJson);
+  const body = `${petJson} `;
+  await expectResponse(port, 'POST /v1/pets', '413 content_too_large', { body });
 });
 
 test('C29 waits for the end of a body that has reached the limit exactly', async (t) => {
-  const { keys, asked, letIn } = heldKeys();
-  const running = await start(t, { keys, maxBodyBytes: animal.length });
+  const { keys, verifying, unblock } = blockedKeys();
+  const running = await start(t, { keys, maxBodyBytes: petJson.length });
   const client = await connectTo(t, running);
   const headers = ['Transfer-Encoding: chunked'];
-  const chunk = `${animal.length.toString(16)}\r\n${animal}\r\n`;
-  client.send(bytesOf('POST', '/v1/pets', { headers }) + chunk);
-  await asked;
-  letIn();
+  const chunk = `${petJson.length.toString(16)}\r\n${petJson}\r\n`;
+  client.send(requestBytes('POST', '/v1/pets', { headers }) + chunk);
+  await verifying;
+  unblock();
   await nextTurn();
   client.send('1\r\n \r\n0\r\n\r\n');
-  assertError(await client.answer(), 413, 'content_too_large');
+  assertError(await client.nextResponse(), 413, 'content_too_large');
 });
 
 test('C35 removes the route on 6 December 2030 by the clock, without a restart', async (t) => {
   const gone = Date.UTC(2030, 11, 6);
   let now = gone;
   const { port } = await start(t, { clock: () => now });
-  await add(port, animal);
+  await add(port, petJson);
   const client = await connectTo(t, { port });
   for (const [clock, status, paths] of [
     [gone - 1, 200, '/pets /pets/{petId}'],
@@ -170,10 +180,10 @@ test('C35 removes the route on 6 December 2030 by the clock, without a restart',
     [gone - 1, 200, '/pets /pets/{petId}'],
   ] as const) {
     now = clock;
-    const answer = await client.send(bytesOf('GET', '/v1/pets/1')).answer();
-    assert.equal(answer.status, status);
-    if (status === 404) assert.match(answer.body, /GET \/v1\/pets\b/);
-    const document = JSON.parse((await ask(port, 'GET', '/openapi.json')).body);
+    const response = await client.send(requestBytes('GET', '/v1/pets/1')).nextResponse();
+    assert.equal(response.status, status);
+    if (status === 404) assert.match(response.body, /GET \/v1\/pets\b/);
+    const document = JSON.parse((await sendRequest(port, 'GET', '/openapi.json')).body);
     assert.equal(Object.keys(document.paths).join(' '), paths);
   }
 });

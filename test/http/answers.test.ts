@@ -11,47 +11,47 @@ import {
   type ReplyErrorCode,
 } from '../../dist/index.js';
 import { header } from '../support/client.js';
-import { ask, key, start, stored } from '../support/fixture.js';
+import { sendRequest, key, start, storedPets } from '../support/fixture.js';
 import {
-  animal,
-  everyWay,
-  expectAnswer,
-  expectAnswers,
-  firstAnimal,
+  petJson,
+  everyTransport,
+  expectResponse,
+  expectResponses,
+  firstPetJson,
   keyHeaders,
   noKey,
   plainStorage,
-  serving,
+  routePlugin,
   startLogged,
 } from '../support/scenes.js';
 import { until } from '../support/waiting.js';
 
 const ours = '500 internal_error';
 const add = 'POST /v1/pets';
-const adding = { body: animal };
+const adding = { body: petJson };
 
 test('C49 responds 500 and stores nothing if the clock returns no valid time', async (t) => {
   const lastTime = Date.parse('9999-12-31T23:59:59.999Z');
   let now: unknown;
-  const clock = (): number => Object(now).answer;
+  const clock = (): number => Object(now).response;
   const running = await startLogged(t, { clock });
   const { lines } = running;
-  for (const answer of [NaN, Infinity, -1, lastTime + 1, '7', 7n, undefined, new Date(7)]) {
-    now = { answer };
-    await expectAnswers(running.port, [
+  for (const response of [NaN, Infinity, -1, lastTime + 1, '7', 7n, undefined, new Date(7)]) {
+    now = { response };
+    await expectResponses(running.port, [
       [add, ours, adding],
       [add, ours, { ...adding, headers: ['Idempotency-Key: a'] }],
       ['GET /v1/pets/1', ours],
     ]);
-    assert.equal(lines.length, 3, inspect(answer));
+    assert.equal(lines.length, 3, inspect(response));
     for (const line of lines.splice(0))
       assert.match(line, /'error'.*TypeError: the clock must return milliseconds/);
   }
-  assert.deepEqual(await stored(running), []);
-  for (const answer of [0, 7.5, lastTime]) {
-    now = { answer };
-    const headers = [`Idempotency-Key: ${answer}`];
-    await expectAnswer(running.port, add, 201, { ...adding, headers });
+  assert.deepEqual(await storedPets(running), []);
+  for (const response of [0, 7.5, lastTime]) {
+    now = { response };
+    const headers = [`Idempotency-Key: ${response}`];
+    await expectResponse(running.port, add, 201, { ...adding, headers });
   }
 });
 
@@ -70,13 +70,13 @@ test('C49 hides the reason of a 500 from the client, and logs it with the stack'
   const { port } = await start(t, { storage, log: (...line) => logged.push(line) });
   const message = 'The server failed; its log has the reason.';
   const body = JSON.stringify({ code: 'internal_error', message, status: 500 });
-  assert.equal((await expectAnswer(port, 'GET /v1/pets', `500 ${body}`)).kept, true);
+  assert.equal((await expectResponse(port, 'GET /v1/pets', `500 ${body}`)).kept, true);
   assert.equal(logged.length, 1);
   const told = inspect(logged);
   assert.match(told, /a bug at \/srv\/secret[\s\S]*answers\.test[\s\S]*the deeper reason/);
-  await expectAnswer(port, add, `500 ${body}`, adding);
+  await expectResponse(port, add, `500 ${body}`, adding);
   assert.match(inspect(logged), /line 3 of \/srv\/secret/);
-  for (const id of odd.keys()) await expectAnswer(port, `GET /v1/pets/${id}`, ours);
+  for (const id of odd.keys()) await expectResponse(port, `GET /v1/pets/${id}`, ours);
   assert.equal(logged.length, 2 + odd.length);
   for (const [level, , fields] of logged) {
     assert.equal(level, 'error');
@@ -95,7 +95,7 @@ test('C49 responds 500 if a storage returns values that are not JSON texts', asy
       list: () => ({ texts: null }),
     },
   });
-  await expectAnswers((await start(t, { storage })).port, [
+  await expectResponses((await start(t, { storage })).port, [
     ...odd.map((_, id) => [`GET /v1/pets/${id}`, ours] as const),
     ['GET /v1/pets', ours],
     [add, ours, adding],
@@ -112,16 +112,20 @@ test('C29 C42 C43 C44 C48 C57 closes the connection and sends Retry-After by the
   const isCode = (code: string): code is ReplyErrorCode => code in errorCodes;
   const codes = Object.keys(errorCodes).filter(isCode);
   const throwing = (code: ReplyErrorCode) =>
-    serving(`/${code}`, () => {
+    routePlugin(`/${code}`, () => {
       throw new PetstoreError(code, 'Odd.');
     });
   const { port } = await start(t, { plugins: codes.map(throwing) });
   const ended: string[] = [];
   const retryable: string[] = [];
   for (const code of codes) {
-    const answer = await expectAnswer(port, `GET /${code}`, `${errorCodes[code].status} ${code}`);
-    if (!answer.kept) ended.push(code);
-    if (header(answer, 'Retry-After') === '1') retryable.push(code);
+    const response = await expectResponse(
+      port,
+      `GET /${code}`,
+      `${errorCodes[code].status} ${code}`,
+    );
+    if (!response.kept) ended.push(code);
+    if (header(response, 'Retry-After') === '1') retryable.push(code);
   }
   assert.equal(ended.join(' '), 'bad_request request_timeout content_too_large headers_too_large');
   assert.deepEqual(retryable, ['idempotency_in_flight', 'unavailable']);
@@ -146,8 +150,11 @@ test('C47 sends a cached response with the current Date, and without a body for 
       ['HEAD /v1/pets?limit=2', 200, {}, next, 0],
       ['GET /v1/pets/1', 401, noKey, successor, 98],
     ] as const) {
-      const answer = await expectAnswer(port, request, status, words, { Date: date, Link: link });
-      assert.equal(answer.body.length, bytes);
+      const response = await expectResponse(port, request, status, words, {
+        Date: date,
+        Link: link,
+      });
+      assert.equal(response.body.length, bytes);
     }
     now += afterMs;
   }
@@ -157,7 +164,7 @@ test('C47 takes the header Date from the clock, even at the epoch', async (t) =>
   for (const second of [0, 1, 2]) {
     const { port } = await start(t, { clock: () => second * 1000 });
     const date = `Thu, 01 Jan 1970 00:00:0${second} GMT`;
-    await expectAnswer(port, 'GET /healthz', 200, {}, { Date: date });
+    await expectResponse(port, 'GET /healthz', 200, {}, { Date: date });
   }
 });
 
@@ -172,20 +179,20 @@ async function withTwo(storage: PetStorage): Promise<PetStorage> {
 test('C74 responds ok to probes, and 503 to /readyz while it is not ready', async (t) => {
   const { port, petstore } = await start(t);
   const ok = '200 {"status":"ok"}';
-  for (const path of ['GET /healthz', 'GET /readyz']) await expectAnswer(port, path, ok, noKey);
+  for (const path of ['GET /healthz', 'GET /readyz']) await expectResponse(port, path, ok, noKey);
   petstore.drain();
-  await expectAnswer(port, 'GET /healthz', ok, noKey);
-  await expectAnswer(port, 'GET /readyz', '503 unavailable', noKey);
+  await expectResponse(port, 'GET /healthz', ok, noKey);
+  await expectResponse(port, 'GET /readyz', '503 unavailable', noKey);
 });
 
 test('C59 responds 503 to all that needs the storage once it is closed, even to a cached page', async (t) => {
   const petstore = createPetstore({ keys: [key], storage: await withTwo(memoryStorage()) });
   const { port } = await petstore.listen({ port: 0 });
-  const [, ...ways] = await everyWay(t, { petstore, port });
-  for (let times = 0; times < 3; times++) await expectAnswer(port, full, `200 [${firstAnimal}]`);
+  const [, ...ways] = await everyTransport(t, { petstore, port });
+  for (let times = 0; times < 3; times++) await expectResponse(port, full, `200 [${firstPetJson}]`);
   await petstore.close();
-  const post = { method: 'POST', body: animal };
-  for (const ask of ways)
+  const post = { method: 'POST', body: petJson };
+  for (const sendRequest of ways)
     for (const [path, status, init] of [
       ['/v1/pets?limit=1', 503],
       ['/v1/pets', 503],
@@ -198,9 +205,13 @@ test('C59 responds 503 to all that needs the storage once it is closed, even to 
       ['/healthz', 200],
       ['/openapi.json', 200],
     ] as const) {
-      const answer = await ask(path, { headers: keyHeaders, ...init });
+      const response = await sendRequest(path, { headers: keyHeaders, ...init });
       const again = status === 503 ? '1' : null;
-      assert.deepEqual([answer.status, answer.headers.get('Retry-After')], [status, again], path);
+      assert.deepEqual(
+        [response.status, response.headers.get('Retry-After')],
+        [status, again],
+        path,
+      );
     }
 });
 
@@ -225,7 +236,7 @@ test('C63 does not cache a page that was read before a reset', async (t) => {
   const { port } = await start(t, { storage });
   const path = '/v1/pets?limit=1';
 
-  const early = [ask(port, 'GET', path), ask(port, 'GET', path)];
+  const early = [sendRequest(port, 'GET', path), sendRequest(port, 'GET', path)];
   await until('both pages were read', () => reading === 2);
   await memory.reset();
   await addTwo('new');
@@ -234,7 +245,7 @@ test('C63 does not cache a page that was read before a reset', async (t) => {
 
   gate = undefined;
   for (let times = 0; times < 3; times++)
-    assert.match((await ask(port, 'GET', path)).body, /"new"/);
+    assert.match((await sendRequest(port, 'GET', path)).body, /"new"/);
 });
 
 test('C59 serves a cached full page while the storage is unavailable', async (t) => {
@@ -246,10 +257,10 @@ test('C59 serves a cached full page while the storage is unavailable', async (t)
     },
   }));
   const { port } = await start(t, { storage: await withTwo(storage) });
-  for (let times = 0; times < 2; times++) await ask(port, 'GET', '/v1/pets?limit=1');
+  for (let times = 0; times < 2; times++) await sendRequest(port, 'GET', '/v1/pets?limit=1');
   isAway = true;
-  await expectAnswers(port, [
-    [full, `200 [${firstAnimal}]`],
+  await expectResponses(port, [
+    [full, `200 [${firstPetJson}]`],
     ['GET /v1/pets?limit=1&after=1', '503 unavailable'],
   ]);
 });

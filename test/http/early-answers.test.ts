@@ -3,27 +3,27 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { header } from '../support/client.js';
-import { bytesOf, connectTo, key, start, stored } from '../support/fixture.js';
-import { animal } from '../support/scenes.js';
+import { requestBytes, connectTo, key, start, storedPets } from '../support/fixture.js';
+import { petJson } from '../support/scenes.js';
 
 test('C51 delivers an early response whole, then closes within 1 s or 64 KiB', async (t) => {
   const running = await start(t);
   const length = 'Content-Length: 10000000';
-  const post = (...headers: readonly string[]) => bytesOf('POST', '/v1/pets', { headers });
+  const post = (...headers: readonly string[]) => requestBytes('POST', '/v1/pets', { headers });
   const headers = [length];
   const authorization = null;
   const streamed = { headers: ['Transfer-Encoding: chunked'], authorization };
   await Promise.all(
     (
       [
-        ['401 unauthorized', bytesOf('POST', '/v1/pets', { headers, authorization })],
-        ['404 not_found', bytesOf('POST', '/v1/nothing', { headers })],
-        ['405 method_not_allowed', bytesOf('PUT', '/v1/pets', { headers })],
+        ['401 unauthorized', requestBytes('POST', '/v1/pets', { headers, authorization })],
+        ['404 not_found', requestBytes('POST', '/v1/nothing', { headers })],
+        ['405 method_not_allowed', requestBytes('PUT', '/v1/pets', { headers })],
         ['413 content_too_large', post(length)],
         ['415 unsupported_media_type', post(length, 'Content-Type: a/b')],
         ['417 expectation_failed', post(length, 'Expect: x')],
         ['400 bad_request', `POST /v1/pets HTTP/1.1\r\n${length}\r\n\r\n`],
-        ['401 unauthorized', `${bytesOf('POST', '/v1/pets', streamed)}f4240\r\n`],
+        ['401 unauthorized', `${requestBytes('POST', '/v1/pets', streamed)}f4240\r\n`],
       ] as const
     ).map(async ([error, bytes]) => {
       const waiting = async (): Promise<void> => {
@@ -49,12 +49,12 @@ test('C51 delivers an early response whole, then closes within 1 s or 64 KiB', a
       assert.ok(fast < slowly, `64 KiB must end it before the second does, not after ${fast} ms`);
     }),
   );
-  assert.deepEqual(await stored(running), []);
+  assert.deepEqual(await storedPets(running), []);
 });
 
 test('C51 resets no client that still sends before it has read its last response', async (t) => {
   const running = await start(t);
-  const bytes = `POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${animal}${animal}`;
+  const bytes = `POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${petJson}${petJson}`;
   await Promise.all(
     Array.from({ length: 20 }, async () => {
       const client = await (await connectTo(t, running)).drip(bytes);
@@ -67,7 +67,7 @@ test('C9 responds at once to a GET with a body over the limit, then closes the c
   const client = await connectTo(
     t,
     await start(t),
-    bytesOf('GET', '/v1/pets', { headers: ['Content-Length: 1000000'] }),
+    requestBytes('GET', '/v1/pets', { headers: ['Content-Length: 1000000'] }),
   );
   assert.equal(header(await client.expect('200 []'), 'Connection'), 'close');
   client.send('x'.repeat(80_000));

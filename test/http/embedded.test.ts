@@ -13,22 +13,29 @@ import {
 } from '../../dist/index.js';
 import { verifyPetstore } from '../../dist/conformance/index.js';
 import { Client, header } from '../support/client.js';
-import { ask, bytesOf, connectTo, key, start, type Words } from '../support/fixture.js';
+import {
+  sendRequest,
+  requestBytes,
+  connectTo,
+  key,
+  start,
+  type RequestParts,
+} from '../support/fixture.js';
 import { root, StartedProcess } from '../support/process.js';
 import {
-  animal,
-  expectAnswer,
-  expectAnswers,
-  firstAnimal,
-  heldKeys,
+  petJson,
+  expectResponse,
+  expectResponses,
+  firstPetJson,
+  blockedKeys,
   keyHeaders,
   plainStorage,
   serve,
 } from '../support/scenes.js';
 import { gate, until } from '../support/waiting.js';
 
-const adding = { method: 'POST', headers: keyHeaders, body: animal };
-const post = bytesOf('POST', '/v1/pets', { body: animal });
+const adding = { method: 'POST', headers: keyHeaders, body: petJson };
+const post = requestBytes('POST', '/v1/pets', { body: petJson });
 const target = 'http://a/v1/pets';
 
 /** Creates a petstore, which is closed at the end of the test. */
@@ -49,12 +56,12 @@ async function embed(
 
 const sold = '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}';
 /** One request of each kind. One body stands for all invalid pets, which take the same code path. */
-const requests: readonly (readonly [request: string, words?: Words])[] = [
+const requests: readonly (readonly [request: string, words?: RequestParts])[] = [
   ...[sold, '', ' '.repeat(65_537)].map((body) => ['POST /v1/pets', { body }] as const),
   ...[
     ...['Idempotency-Key: k', 'Idempotency-Key: k', 'Idempotency-Key: k, k'],
     ...['Content-Type: text/plain', 'Content-Encoding: gzip', 'Content-Type: application/json'],
-  ].map((line) => ['POST /v1/pets', { headers: [line], body: animal }] as const),
+  ].map((line) => ['POST /v1/pets', { headers: [line], body: petJson }] as const),
   // biome-ignore format: short ones by the dozen, a line for each would hide the test.
   ...['GET /v1/pets?limit=1', 'GET /v1/pets?limit=1&limit=1', 'GET /v1/pets?%zz', 'GET /v1/%70ets/%31', 'GET /v1/pets/', 'HEAD /v1/pets', 'HEAD /v1/pets/9', 'DELETE /v1/pets/1', 'OPTIONS /v1/pets', 'FOO /v1/pets', 'GET /healthz', 'GET /openapi.json'].map((request) => [request] as const),
   ...[null, 'Bearer wrong'].map((authorization) => ['GET /v1/pets', { authorization }] as const),
@@ -68,7 +75,7 @@ test('fetch returns the same status, headers and body as the port', async (t) =>
     const [method = '', path = ''] = request.split(' ');
     // A body of bytes, so that the platform adds no Content-Type of its own.
     const bytes = body === undefined ? undefined : Buffer.from(body);
-    const overPort = await ask(port, method, path, {
+    const overPort = await sendRequest(port, method, path, {
       headers,
       authorization,
       ...(bytes && { body: bytes.toString('latin1') }),
@@ -124,7 +131,7 @@ test('fetch rejects a request whose body was read or is locked, and adds nothing
   const { fetch, storage } = create(t);
   const used = new Request(target, adding);
   await used.text();
-  const begun = streamed(new Response(animal).body ?? assert.fail());
+  const begun = streamed(new Response(petJson).body ?? assert.fail());
   const reader = begun.body?.getReader();
   await reader?.read();
   reader?.releaseLock();
@@ -132,7 +139,7 @@ test('fetch rejects a request whose body was read or is locked, and adds nothing
   locked.body?.getReader();
   const branched = new Request(target, adding);
   branched.body?.tee();
-  const read = { headers: keyHeaders, body: animal, method: 'POST' };
+  const read = { headers: keyHeaders, body: petJson, method: 'POST' };
   for (const request of [used, begun, locked, branched]) {
     for (const more of [[], [{ port: 80 }], [{ headers: keyHeaders }]])
       await assert.rejects(Reflect.apply(fetch, undefined, [request, ...more]), TypeError);
@@ -159,10 +166,10 @@ describe('tests that wait for seconds', { concurrency: true }, () => {
       if (outcome === 'failed' && !ofServer.includes(number)) failed.push(number);
     assert.deepEqual(failed, []);
 
-    const headers = ['Expect: 100-continue', `Content-Length: ${animal.length}`];
-    const client = await connectTo(t, { port }, bytesOf('POST', '/v1/pets', { headers }));
+    const headers = ['Expect: 100-continue', `Content-Length: ${petJson.length}`];
+    const client = await connectTo(t, { port }, requestBytes('POST', '/v1/pets', { headers }));
     await client.expect(100);
-    await client.send(animal).expect(201);
+    await client.send(petJson).expect(201);
   });
 
   test('close closes plugins and storage although a request never ends', async () => {
@@ -178,11 +185,11 @@ describe('tests that wait for seconds', { concurrency: true }, () => {
   });
 
   test('fetch rejects with the reason of an aborted signal, and undoes nothing', async (t) => {
-    const letIn: (() => void)[] = [];
+    const unblock: (() => void)[] = [];
     const statuses: number[] = [];
     const plugin: Plugin = ({ around, onReply }) => {
       around(async (_, next) => {
-        await new Promise<void>((resolve) => letIn.push(resolve));
+        await new Promise<void>((resolve) => unblock.push(resolve));
         return next();
       });
       onReply(({ status }) => statuses.push(status));
@@ -200,22 +207,22 @@ describe('tests that wait for seconds', { concurrency: true }, () => {
       await assert.rejects(way(AbortSignal.abort(reason)), reason);
       assert.equal(statuses.length, index, 'nothing was begun');
       const aborting = new AbortController();
-      const answered = way(aborting.signal);
-      await until('the operation', () => letIn.length > index);
+      const pending = way(aborting.signal);
+      await until('the operation', () => unblock.length > index);
       aborting.abort(reason);
-      await assert.rejects(answered, reason);
+      await assert.rejects(pending, reason);
       assert.equal(statuses.length, index, 'at once, not when the operation ends');
-      letIn[index]?.();
-      await until('the animal', () => statuses.length > index);
+      unblock[index]?.();
+      await until('the pet', () => statuses.length > index);
     }
     assert.deepEqual(statuses, [201, 201, 201, 201]);
     assert.equal((await storage.list({ limit: 9 })).length, 4);
 
     const aborting = new AbortController();
-    const answered = fetch(streamed(new ReadableStream(), { signal: aborting.signal }));
+    const pending = fetch(streamed(new ReadableStream(), { signal: aborting.signal }));
     await nextTurn();
     aborting.abort();
-    await assert.rejects(answered, { name: 'AbortError' });
+    await assert.rejects(pending, { name: 'AbortError' });
     await close();
     assert.equal(statuses[4], 400, 'a body that never ends holds nothing up');
   });
@@ -231,11 +238,11 @@ test('handler serves the path that a framework leaves of the target', async (t) 
   const client = await connectTo(
     t,
     { port },
-    bytesOf('POST', '/shop/v1/pets', { body: animal }) + bytesOf('GET', '/shop/v1/pets'),
+    requestBytes('POST', '/shop/v1/pets', { body: petJson }) + requestBytes('GET', '/shop/v1/pets'),
   );
-  const answer = await client.expect(201, 200);
-  const told = ['X-Powered-By', 'Content-Type'].map((name) => header(answer, name));
-  assert.deepEqual(told, ['us', 'application/json']);
+  const response = await client.expect(201, 200);
+  const values = ['X-Powered-By', 'Content-Type'].map((name) => header(response, name));
+  assert.deepEqual(values, ['us', 'application/json']);
 });
 
 test('C56 begins links and servers with the mount path in baseUrl, if it is a plain path', async (t) => {
@@ -246,9 +253,9 @@ test('C56 begins links and servers with the mount path in baseUrl, if it is a pl
     (request, response) =>
       handler(Object.assign(request, { baseUrl }), response);
   const port = await embed(t, mount, { clock: () => now });
-  const bodyOf = async (path: string) => (await ask(port, 'GET', path)).body;
-  const words = { body: animal };
-  await expectAnswers(port, [
+  const bodyOf = async (path: string) => (await sendRequest(port, 'GET', path)).body;
+  const words = { body: petJson };
+  await expectResponses(port, [
     ['POST /v1/pets', 201, words, { Location: '/shop/v1/pets/1' }],
     ['GET /v1/pets/1', 200, {}, { Link: '</shop/v1/pets>; rel="successor-version"' }],
   ]);
@@ -257,7 +264,7 @@ test('C56 begins links and servers with the mount path in baseUrl, if it is a pl
   assert.match(await bodyOf('/v1/pets/1'), /; use GET \/shop\/v1\/pets\./);
   now = Date.UTC(2026, 0);
   for (baseUrl of ['', '//else.example', 'shop', '/a b', '/a/', 5, undefined]) {
-    const location = header(await expectAnswer(port, 'POST /v1/pets', 201, words), 'Location');
+    const location = header(await expectResponse(port, 'POST /v1/pets', 201, words), 'Location');
     assert.match(location ?? '', /^\/v1\/pets\/\d+$/, String(baseUrl));
   }
   assert.match(await bodyOf('/openapi.json'), /"servers":\[\{"url":"\/v1"\}\]/);
@@ -270,7 +277,7 @@ test('C51 handler responds before a body is complete, and closes the connection'
     [401, null],
   ] as const) {
     const words = { headers: ['Content-Length: 50000000'], authorization };
-    const client = await connectTo(t, { port }, bytesOf('POST', '/v1/pets', words));
+    const client = await connectTo(t, { port }, requestBytes('POST', '/v1/pets', words));
     assert.equal(header(await client.expect(status), 'Connection'), 'close');
     for (let pieces = 0; pieces < 10; pieces++) client.send('x'.repeat(10_000));
     assert.ok((await client.closed()) < 4_000);
@@ -287,8 +294,8 @@ test('handler writes no body for HEAD or 204, even while the request still arriv
     ['OPTIONS', '/v1/pets', 204],
   ] as const) {
     const client = await connectTo(t, Object(server.address()));
-    client.send(bytesOf(method, path, { headers: ['Content-Length: 100'] }));
-    assert.equal((await client.answer(method)).status, status);
+    client.send(requestBytes(method, path, { headers: ['Content-Length: 100'] }));
+    assert.equal((await client.nextResponse(method)).status, status);
   }
 });
 
@@ -298,7 +305,7 @@ test('handler sends nothing if the framework has already responded', async (t) =
     response.writeHead(202, { 'Content-Length': 0 }).end();
   });
   const client = await connectTo(t, { port });
-  await client.send(bytesOf('GET', '/v1/pets').repeat(3)).expect(202, 202, 202);
+  await client.send(requestBytes('GET', '/v1/pets').repeat(3)).expect(202, 202, 202);
 });
 
 test('handler sends nothing if the framework has begun a response', async (t) => {
@@ -307,8 +314,8 @@ test('handler sends nothing if the framework has begun a response', async (t) =>
     response.writeHead(202, { 'Content-Length': 2 }).write('o');
     setTimeout(() => response.end('k'), 50);
   });
-  const client = (await connectTo(t, { port })).send(bytesOf('GET', '/v1/pets'));
-  const { status, body } = await client.answer();
+  const client = (await connectTo(t, { port })).send(requestBytes('GET', '/v1/pets'));
+  const { status, body } = await client.nextResponse();
   assert.deepEqual([status, body], [202, 'ok']);
 });
 
@@ -319,10 +326,10 @@ test('C69 handler sends the other responses of a tick if a framework throws', as
     held.push(() => handler(request, response));
     if (held.length === 2) for (const each of held) each();
   });
-  const answers = [1, 2].map(async () =>
-    (await connectTo(t, { port }, bytesOf('GET', '/healthz'))).answer(),
+  const responses = [1, 2].map(async () =>
+    (await connectTo(t, { port }, requestBytes('GET', '/healthz'))).nextResponse(),
   );
-  const statuses = (await Promise.all(answers)).map(({ status }) => status);
+  const statuses = (await Promise.all(responses)).map(({ status }) => status);
   assert.deepEqual(statuses.sort(), [200, 500]);
 });
 
@@ -335,7 +342,7 @@ test('handler does not wait for the body of a client that left during a slow key
   const client = await connectTo(
     t,
     { port },
-    bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }),
+    requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }),
   );
   await sleep(10);
   client.destroy();
@@ -357,17 +364,21 @@ test('fetch, handler, listen and close work unbound, and close can be called rep
 });
 
 test('close waits for the responses of handler', async (t) => {
-  const { keys, asked, letIn } = heldKeys();
+  const { keys, verifying, unblock } = blockedKeys();
   const order: string[] = [];
   const plugin: Plugin = ({ onReply, onClose }) => {
     onReply(() => order.push('left'));
     onClose(() => void order.push('closed'));
   };
   const { handler, close } = create(t, { keys, plugins: [plugin] });
-  const client = await connectTo(t, { port: await serve(t, handler) }, bytesOf('GET', '/v1/pets'));
-  await asked;
+  const client = await connectTo(
+    t,
+    { port: await serve(t, handler) },
+    requestBytes('GET', '/v1/pets'),
+  );
+  await verifying;
   const closed = close();
-  letIn();
+  unblock();
   await closed;
   assert.deepEqual(order, ['left', 'closed']);
   assert.equal(header(await client.expect(200), 'Connection'), 'close');
@@ -378,17 +389,17 @@ test('close waits for requests of fetch in flight', async (t) => {
   const rest = gate();
   const body = new ReadableStream({
     start: async (controller) => {
-      controller.enqueue(Buffer.from(animal.slice(0, 9)));
+      controller.enqueue(Buffer.from(petJson.slice(0, 9)));
       await rest.opened;
-      controller.enqueue(Buffer.from(animal.slice(9)));
+      controller.enqueue(Buffer.from(petJson.slice(9)));
       controller.close();
     },
   });
-  const answered = fetch(streamed(body));
+  const pending = fetch(streamed(body));
   await nextTurn();
   const closed = close();
   rest.open();
-  assert.equal((await answered).status, 201);
+  assert.equal((await pending).status, 201);
   await closed;
   assert.equal((await fetch(target, { headers: keyHeaders })).status, 503);
 });
@@ -429,8 +440,8 @@ test('two hundred petstores in one process leave no handle, no listener and no o
     petstores.map(async ({ listen, fetch }, index) => {
       const { port } = await listen({ port: 0 });
       const added = await fetch(target, adding);
-      assert.equal(await added.text(), firstAnimal, 'each has its own pets');
-      if (index % 10 === 0) await expectAnswer(port, 'GET /v1/pets', `200 [${firstAnimal}]`);
+      assert.equal(await added.text(), firstPetJson, 'each has its own pets');
+      if (index % 10 === 0) await expectResponse(port, 'GET /v1/pets', `200 [${firstPetJson}]`);
     }),
   );
   assert.deepEqual(listeners(), listenersBefore);
@@ -463,9 +474,9 @@ test('handler reads a paused body, and logs a hint with a 500 if the body was re
     [reading, 500],
   ] as const satisfies readonly (readonly [Parameters<typeof embed>[1], number])[]) {
     const port = await embed(t, wrap, { log });
-    await expectAnswers(port, [
-      ['POST /v1/pets', status, { body: animal }],
-      ['GET /v1/pets', `200 [${status === 201 ? firstAnimal : ''}]`],
+    await expectResponses(port, [
+      ['POST /v1/pets', status, { body: petJson }],
+      ['GET /v1/pets', `200 [${status === 201 ? firstPetJson : ''}]`],
     ]);
   }
   assert.match(JSON.stringify(logged[1]), hint);
@@ -490,7 +501,7 @@ test('handler responds 404 or 405 itself, and passes nothing to next', async (t)
   const port = await embed(t, (handler) => (request, response) => {
     handler(request, response, (error) => void passedOn.push(error));
   });
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ...['/', '/own', '/v1', '/v1/pets/1/own'].map((path) => [`GET ${path}`, 404] as const),
     ['DELETE /v1/pets', 405],
   ]);
@@ -500,13 +511,13 @@ test('handler responds 404 or 405 itself, and passes nothing to next', async (t)
 test('fetch accepts strings, URLs and init as the platform’s fetch does', async (t) => {
   const { fetch } = create(t);
   const init = { headers: keyHeaders };
-  for (const [asked, status] of [
+  for (const [verifying, status] of [
     [fetch('http://a/healthz'), 200],
     [fetch(new URL(target), init), 200],
     [fetch(new Request(target), init), 200],
     [fetch(target, adding), 201],
   ] as const)
-    assert.equal((await asked).status, status);
+    assert.equal((await verifying).status, status);
   await assert.rejects(fetch('/v1/pets'), TypeError);
 });
 

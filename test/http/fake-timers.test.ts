@@ -8,7 +8,7 @@ import { createPetstore, fileStorage, memoryStorage, type PetStorage } from '../
 import { faultsPlugin } from '../../dist/plugins/faults.js';
 import { key } from '../support/fixture.js';
 import { folder } from '../support/process.js';
-import { animal, firstAnimal, keyHeaders } from '../support/scenes.js';
+import { petJson, firstPetJson, keyHeaders } from '../support/scenes.js';
 
 /** Sends a request by Node's client, whose timers cannot be replaced. */
 async function send(
@@ -52,17 +52,17 @@ for (const [name, open] of Object.entries(storages))
     const petstore = createPetstore({ keys: [key], storage, plugins: [faultsPlugin()] });
     const { port } = await petstore.listen({ port: 0 });
 
-    const created = await send(port, 'POST', '/v1/pets', animal);
-    assert.deepEqual([created.status, created.text], [201, firstAnimal]);
+    const created = await send(port, 'POST', '/v1/pets', petJson);
+    assert.deepEqual([created.status, created.text], [201, firstPetJson]);
     assert.ok(Number(/ (\d{4}) /.exec(created.date)?.[1]) >= realYear, created.date);
     const late = await send(port, 'GET', '/v1/pets/1', '', { 'Petstore-Fault': 'delay=20' });
-    assert.deepEqual([late.status, late.text], [200, firstAnimal]);
+    assert.deepEqual([late.status, late.text], [200, firstPetJson]);
     assert.equal((await send(port, 'POST', '/v1/pets', 'x'.repeat(70_000))).status, 413);
 
     const host: Server = createServer(petstore.handler).listen(0, '127.0.0.1');
     await once(host, 'listening');
     const hostPort = Number(Object(host.address()).port);
-    assert.equal((await send(hostPort, 'POST', '/v1/pets', animal)).status, 201);
+    assert.equal((await send(hostPort, 'POST', '/v1/pets', petJson)).status, 201);
     // The server goes on reading the body of a rejected request for a while.
     assert.equal((await send(hostPort, 'POST', '/none', 'x'.repeat(100_000))).status, 404);
     assert.equal((await petstore.fetch('http://a/v1/pets', { headers: keyHeaders })).status, 200);

@@ -11,15 +11,15 @@ import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
 import { assertError, Client, header } from '../support/client.js';
 import {
-  bytesOf,
+  requestBytes,
   connectTo,
   exchange,
   key,
   start,
-  stored,
+  storedPets,
   type Running,
 } from '../support/fixture.js';
-import { expectAnswer, okReply, serving, startWith } from '../support/scenes.js';
+import { expectResponse, okReply, routePlugin, startWith } from '../support/scenes.js';
 
 const head = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
 const body = '{"name":"a","categoryId":1}';
@@ -36,16 +36,16 @@ test('C42 rejects malformed requests that arrive byte by byte, and stores nothin
     Object.entries(malformed).map(async ([name, bytes]) => {
       if (bytes.length > 2_000) return;
       try {
-        const answer = await exchange(running.port, bytes, 'GET', 'drip');
-        assertError(answer, 400, 'bad_request');
-        assert.equal(answer.kept, false);
-        assert.equal(header(answer, 'Allow'), undefined);
+        const response = await exchange(running.port, bytes, 'GET', 'drip');
+        assertError(response, 400, 'bad_request');
+        assert.equal(response.kept, false);
+        assert.equal(header(response, 'Allow'), undefined);
       } catch (error) {
         throw new Error(name, { cause: error });
       }
     }),
   );
-  assert.deepEqual(await stored(running), []);
+  assert.deepEqual(await storedPets(running), []);
 });
 
 test('C42 C52 serves unusual but valid requests that arrive byte by byte on one connection', async (t) => {
@@ -62,10 +62,10 @@ test('C18 responds 501 or 400 to an unknown method that arrives byte by byte', a
   const { port } = await start(t);
   for (const method of ['FOO', 'get', 'GETS', 'G', 'POSTT', 'X-Y', 'OPTION', 'CONNECTT']) {
     const bytes = `${method} /v1/pets HTTP/1.1\r\nHost: a\r\n\r\n`;
-    const answer = await exchange(port, bytes, method, 'drip');
+    const response = await exchange(port, bytes, method, 'drip');
     // The parser stops at the first letter that no method has. The bytes of that packet decide.
-    assert.ok([400, 501].includes(answer.status), answer.body);
-    assert.equal(answer.kept, false);
+    assert.ok([400, 501].includes(response.status), response.body);
+    assert.equal(response.kept, false);
   }
 });
 
@@ -124,10 +124,10 @@ test('C42 accepts a tab after a Content-Length under HTTPS', async (t) => {
 test('C13 serves / for a target in absolute form without a path', async (t) => {
   const { port } = await startWith(
     t,
-    serving('/', () => okReply('1')),
+    routePlugin('/', () => okReply('1')),
   );
   for (const target of ['/', 'http://any', 'http://any/', 'http://any?a=b', '/?a=b'])
-    await expectAnswer(port, `GET ${target}`, 200);
+    await expectResponse(port, `GET ${target}`, 200);
 });
 
 for (const [how, keys] of [
@@ -142,14 +142,14 @@ for (const [how, keys] of [
 async function sendAfterRejected(running: Running): Promise<void> {
   const others: Readonly<Record<string, string>> = {
     '101 header lines': get('X: y\r\n'.repeat(101)),
-    'a body over the limit': bytesOf('POST', '/v1/pets', { body: ' '.repeat(70_000) }),
+    'a body over the limit': requestBytes('POST', '/v1/pets', { body: ' '.repeat(70_000) }),
     'a streamed body over the limit': post(
       'Transfer-Encoding: chunked',
       `11170\r\n${' '.repeat(70_000)}\r\n0\r\n\r\n`,
     ),
   };
   const adding = (name: string): string =>
-    bytesOf('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) });
+    requestBytes('POST', '/v1/pets', { body: JSON.stringify({ name, categoryId: 1 }) });
   // After these requests it is queued, and the rest of the packet is parsed before its response.
   const few = [[], [adding('before')]];
   const many = [
@@ -163,13 +163,13 @@ async function sendAfterRejected(running: Running): Promise<void> {
         const client = await Client.connect(running.port);
         client.send(before.join('') + bytes + adding(`behind ${name}`));
         for (const { length } of before) await client.expect(length === get('').length ? 200 : 201);
-        const { status } = await client.answer();
+        const { status } = await client.nextResponse();
         await client.closed();
         assert.ok(status === 400 || status === 413 || status === 431, `${name}: ${status}`);
       }),
     ),
   );
-  const names = (await stored(running)).map((pet) => pet.replace(/^\d+ | 1 -$/g, ''));
+  const names = (await storedPets(running)).map((pet) => pet.replace(/^\d+ | 1 -$/g, ''));
   assert.deepEqual(
     names,
     Array.from(
@@ -195,16 +195,16 @@ test('C42 ignores Upgrade, and closes the connection after the response', async 
     await client.expect(200);
     await client.closed();
   }
-  assert.deepEqual(await stored(running), []);
+  assert.deepEqual(await storedPets(running), []);
 });
 
 test('C42 opens no tunnel for CONNECT, and survives the reset of its client', async (t) => {
   const running = await start(t);
   const connect = `CONNECT petstore:443 HTTP/1.1\r\n${head}\r\n`;
   for (const send of ['whole', 'drip'] as const) {
-    const answer = await exchange(running.port, connect, 'CONNECT', send);
-    assertError(answer, 404, 'not_found');
-    assert.equal(answer.kept, false);
+    const response = await exchange(running.port, connect, 'CONNECT', send);
+    assertError(response, 404, 'not_found');
+    assert.equal(response.kept, false);
   }
   const client = await connectTo(t, running, get('') + connect + 'x'.repeat(100_000));
   await client.expect('200 []', '404 not_found');
@@ -215,7 +215,7 @@ test('C42 opens no tunnel for CONNECT, and survives the reset of its client', as
     gone.reset();
   }
   await new Promise((resolve) => setTimeout(resolve, 50));
-  await expectAnswer(running.port, 'GET /v1/pets', 200);
+  await expectResponse(running.port, 'GET /v1/pets', 200);
 });
 
 test('C18 C42 rejects garbage after a long word in time that is linear in its length', async (t) => {
@@ -225,7 +225,7 @@ test('C18 C42 rejects garbage after a long word in time that is linear in its le
     const run = 'a'.repeat(60_000);
     // The whole body is read, so that the response cannot close before the garbage arrives.
     const headers = ['Content-Type: application/json'];
-    const bytes = `${bytesOf('POST', '/v1/pets', { headers, body: `${run}"` })}{}`;
+    const bytes = `${requestBytes('POST', '/v1/pets', { headers, body: `${run}"` })}{}`;
     const client = await connectTo(t, { port }, bytes);
     await client.expect('400 invalid_json', '400 bad_request');
   }

@@ -7,8 +7,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Client } from '../support/client.js';
-import { add, bytesOf, key, start, stored } from '../support/fixture.js';
-import { expectAnswer } from '../support/scenes.js';
+import { add, requestBytes, key, start, storedPets } from '../support/fixture.js';
+import { expectResponse } from '../support/scenes.js';
 import { badInputs } from '../torture/cases.js';
 import { tryCase, ways } from '../torture/inputs.js';
 import { randomOf } from '../torture/random.js';
@@ -43,8 +43,8 @@ test('P1–P5 C42 C52 C53 responds to damaged requests by the contract, and stor
     }
   });
   assert.ok((statuses.get('400') ?? 0) > 300 && (statuses.get('201') ?? 0) > 300);
-  assert.equal((await stored(running)).length, added.size);
-  await expectAnswer(running.port, 'GET /v1/pets/1', `200 ${first}`);
+  assert.equal((await storedPets(running)).length, added.size);
+  await expectResponse(running.port, 'GET /v1/pets/1', `200 ${first}`);
 });
 
 test('P5 survives any mixture of fragments of HTTP', async (t) => {
@@ -53,7 +53,10 @@ test('P5 survives any mixture of fragments of HTTP', async (t) => {
     // biome-ignore format: short ones by the dozen, a line for each would hide the test.
     fc.constantFrom('GET ', 'POST ', '/v1/pets', '/v1/pets/1', ' HTTP/1.1\r\n', ' HTTP/1.0\r\n', '\r\n', '\r\n\r\n', 'Host: a\r\n', `Authorization: Bearer ${key}\r\n`, 'Content-Length: 3\r\n', 'Transfer-Encoding: chunked\r\n', 'Expect: 100-continue\r\n', 'Connection: close\r\n', 'Connection: keep-alive\r\n', 'Upgrade: x\r\n', '0\r\n\r\n', '3\r\nabc\r\n', 'CONNECT a:1', 'OPTIONS *', '?limit=1', '%zz', ':', ' ', '\0'),
     fc.string({ unit: 'binary-ascii', maxLength: 4 }),
-    fc.constantFrom(bytesOf('GET', '/v1/pets'), bytesOf('POST', '/v1/pets', { body: '{}' })),
+    fc.constantFrom(
+      requestBytes('GET', '/v1/pets'),
+      requestBytes('POST', '/v1/pets', { body: '{}' }),
+    ),
   );
   const texts = fc
     .sample(fc.array(piece, { minLength: 1, maxLength: 14 }), { numRuns: 750, seed: 7 })
@@ -61,7 +64,7 @@ test('P5 survives any mixture of fragments of HTTP', async (t) => {
   await inParallel(texts, 24, async (bytes) => {
     const client = (await Client.connect(running.port)).send(bytes).endSending();
     try {
-      await client.answer('HEAD');
+      await client.nextResponse('HEAD');
     } catch (error) {
       assert.ok(
         client.hasEnded && client.received === '',
@@ -71,5 +74,5 @@ test('P5 survives any mixture of fragments of HTTP', async (t) => {
       client.destroy();
     }
   });
-  await expectAnswer(running.port, 'GET /v1/pets', 200);
+  await expectResponse(running.port, 'GET /v1/pets', 200);
 });

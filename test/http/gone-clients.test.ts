@@ -6,11 +6,11 @@ import { test } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
 import type { Plugin } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
-import { ask, bytesOf, connectTo, start, stored } from '../support/fixture.js';
-import { animal, heldKeys, heldStorage, startLogged } from '../support/scenes.js';
+import { sendRequest, requestBytes, connectTo, start, storedPets } from '../support/fixture.js';
+import { petJson, blockedKeys, blockedStorage, startLogged } from '../support/scenes.js';
 import { until } from '../support/waiting.js';
 
-const add = bytesOf('POST', '/v1/pets', { body: animal });
+const add = requestBytes('POST', '/v1/pets', { body: petJson });
 const tls = newCertificate();
 const ways = ['destroy', 'reset', 'endSending'] as const;
 
@@ -33,10 +33,10 @@ test('C52 C53 sends the response to a TLS client that closed its sending side', 
     const socket = connectTls(options);
     atEnd(t, () => socket.destroy());
     socket.end(bytes);
-    const answer = await new Promise((resolve) =>
+    const response = await new Promise((resolve) =>
       socket.once('data', resolve).once('end', resolve),
     );
-    assert.match(String(answer), new RegExp(`^HTTP/1\\.1 ${status} `));
+    assert.match(String(response), new RegExp(`^HTTP/1\\.1 ${status} `));
   }
 });
 
@@ -57,8 +57,8 @@ test('C48 closes promptly although TLS clients left right after their handshake'
 
 test('C53 stores a pet only if its whole body arrived before the client left', async (t) => {
   const running = await startLogged(t);
-  const head = bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] });
-  const chunked = `${head}1b\r\n${animal}\r\n0\r\n\r\n`;
+  const head = requestBytes('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] });
+  const chunked = `${head}1b\r\n${petJson}\r\n0\r\n\r\n`;
   const parts = [add.slice(0, -1), add.slice(0, -20), chunked.slice(0, add.length)];
   for (const left of [1, 3, 20]) parts.push(chunked.slice(0, -left));
   for (const part of parts)
@@ -68,9 +68,9 @@ test('C53 stores a pet only if its whole body arrived before the client left', a
       client[how]();
     }
   await sleep(50);
-  assert.deepEqual(await stored(running), []);
+  assert.deepEqual(await storedPets(running), []);
   for (const [index, how] of ways.entries()) {
-    const isStored = async (): Promise<boolean> => (await stored(running)).length > index;
+    const isStored = async (): Promise<boolean> => (await storedPets(running)).length > index;
     const client = await connectTo(t, running, add);
     // A reset drops the bytes that the server has not read yet.
     if (how === 'reset') await until('the pet of a client that waits', isStored);
@@ -78,33 +78,33 @@ test('C53 stores a pet only if its whole body arrived before the client left', a
     await until('the pet of a client that is gone', isStored);
     if (how === 'endSending') await client.expect(201);
   }
-  await ask(running.port, 'POST', '/v1/pets', { body: animal });
-  assert.equal((await stored(running)).length, 4);
+  await sendRequest(running.port, 'POST', '/v1/pets', { body: petJson });
+  assert.equal((await storedPets(running)).length, 4);
   assert.deepEqual(running.lines, []);
 });
 
 test('C53 ends a request whose client left in the middle of its body', async (t) => {
-  const { keys, asked, letIn } = heldKeys();
+  const { keys, verifying, unblock } = blockedKeys();
   const statuses: number[] = [];
-  const told: Plugin = ({ onReply }) => onReply(({ status }) => void statuses.push(status));
-  const running = await start(t, { keys, plugins: [told] });
+  const watching: Plugin = ({ onReply }) => onReply(({ status }) => void statuses.push(status));
+  const running = await start(t, { keys, plugins: [watching] });
   const client = await connectTo(t, running, add.slice(0, -1));
-  await asked;
+  await verifying;
   client.reset();
-  letIn();
+  unblock();
   await until('its end', () => statuses.length > 0);
   assert.deepEqual(statuses, [400]);
 });
 
 test('C53 carries out complete queued requests although their client has left', async (t) => {
   for (const how of ways) {
-    const { storage, inserting, release } = heldStorage();
+    const { storage, inserting, release } = blockedStorage();
     const running = await start(t, { storage });
     // The second POST waits for the GET, which waits for the first POST.
-    const client = await connectTo(t, running, add + bytesOf('GET', '/v1/pets') + add);
+    const client = await connectTo(t, running, add + requestBytes('GET', '/v1/pets') + add);
     await inserting;
     client[how]();
     release();
-    await until(`both pets (${how})`, async () => (await stored(running)).length === 2);
+    await until(`both pets (${how})`, async () => (await storedPets(running)).length === 2);
   }
 });

@@ -20,8 +20,8 @@ import {
 import { corsPlugin } from '../../dist/plugins/cors.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { atEnd } from '../support/at-end.js';
-import { ask, bytesOf, connectTo, key } from '../support/fixture.js';
-import { animal, firstAnimal, heldKeys, serve } from '../support/scenes.js';
+import { sendRequest, requestBytes, connectTo, key } from '../support/fixture.js';
+import { petJson, firstPetJson, blockedKeys, serve } from '../support/scenes.js';
 
 type Handler = Petstore['handler'];
 /** Middleware that runs before the petstore, and may change the request and the response. */
@@ -127,7 +127,7 @@ describe('C69 the response of the host', () => {
     );
     const valuesOf = async (name: string, path = '/v1/pets/1') => {
       const words = { headers: ['Origin: https://a.example'] };
-      return (await ask(port, 'GET', path, words)).headers.get(name);
+      return (await sendRequest(port, 'GET', path, words)).headers.get(name);
     };
     for (const [vary, expected] of [
       ['Accept-Encoding', 'Accept-Encoding, Origin'],
@@ -219,14 +219,14 @@ describe('C69 the response of the host', () => {
         return thrower();
       };
     });
-    const client = await connectTo(t, { port }, bytesOf('GET', '/healthz'));
-    await assert.rejects(client.answer());
+    const client = await connectTo(t, { port }, requestBytes('GET', '/healthz'));
+    await assert.rejects(client.nextResponse());
   });
 
   test('C69 runs the host’s code in the async context of its request', async (t) => {
     const context = new AsyncLocalStorage<number>();
     const seen: (readonly [string | undefined, number | undefined])[] = [];
-    const { keys, asked, letIn } = heldKeys();
+    const { keys, verifying, unblock } = blockedKeys();
     const { handler } = create(t, { keys });
     let count = 0;
     const port = await serve(t, (request, response) =>
@@ -238,10 +238,10 @@ describe('C69 the response of the host', () => {
         handler(request, response);
       }),
     );
-    const answers = [1, 2, 3].map(() => send(port, '/v1/pets'));
-    await asked;
-    letIn();
-    await Promise.all(answers);
+    const responses = [1, 2, 3].map(() => send(port, '/v1/pets'));
+    await verifying;
+    unblock();
+    await Promise.all(responses);
     for (const [counted, store] of seen) assert.equal(counted, String(store));
     assert.equal(seen.length, 3);
   });
@@ -275,10 +275,14 @@ describe('C69 the response of the host', () => {
       const petstore = create(t, { plugins: [plugin] });
       const port = await serve(t, way(petstore.handler));
       const words = { headers: ['Content-Length: 1000'] };
-      const client = await connectTo(t, { port }, bytesOf('POST', '/v1/pets', words) + animal);
+      const client = await connectTo(
+        t,
+        { port },
+        requestBytes('POST', '/v1/pets', words) + petJson,
+      );
       await client
         .send('')
-        .answer()
+        .nextResponse()
         .catch(() => undefined);
       client.destroy();
       const since = performance.now();
@@ -322,14 +326,14 @@ describe('C70 the request of the host', () => {
       const port = await serveBehind(t, change);
       const [method = '', path = ''] = request.split(' ');
       const headers = authorizations.map((value) => `Authorization: ${value}`);
-      const bytes = bytesOf(method, path, { authorization: null, headers });
+      const bytes = requestBytes(method, path, { authorization: null, headers });
       const client = await connectTo(t, { port }, bytes);
-      assert.equal((await client.answer()).status, status, `row ${index}`);
+      assert.equal((await client.nextResponse()).status, status, `row ${index}`);
     }
   });
 
   test('C70 reads the body by the headers that middleware has changed', async (t) => {
-    const post = { headers: ['Content-Encoding: gzip', 'Idempotency-Key: a'], body: animal };
+    const post = { headers: ['Content-Encoding: gzip', 'Idempotency-Key: a'], body: petJson };
     for (const [change, status] of [
       [() => undefined, 415],
       [({ headers }) => delete headers['content-encoding'], 201],
@@ -349,9 +353,9 @@ describe('C70 the request of the host', () => {
       const client = await connectTo(
         t,
         { port: await serveBehind(t, change) },
-        bytesOf('POST', '/v1/pets', post),
+        requestBytes('POST', '/v1/pets', post),
       );
-      assert.equal((await client.answer()).status, status);
+      assert.equal((await client.nextResponse()).status, status);
     }
   });
 
@@ -462,7 +466,7 @@ describe('C70 the request of the host', () => {
     const { handler } = create(t);
     const sent = (...more: readonly string[]) => ({
       ...post,
-      body: animal,
+      body: petJson,
       headers: { ...headers, 'idempotency-key': 'a', 'content-type': 'application/json' },
       rawHeaders: ['Host', 'a', 'Authorization', `Bearer ${key}`, ...more],
     });
@@ -496,13 +500,13 @@ describe('C70 the request of the host', () => {
       [(bytes: Buffer) => ({ rawBody: bytes.toString() }), 201],
       [(bytes: Buffer) => ({ body: bytes }), 201],
       [() => ({}), 599],
-      [() => ({ body: animal }), 599],
+      [() => ({ body: petJson }), 599],
     ] as const) {
       const port = await serve(t, parsing(create(t).handler, keep));
-      const init = { method: 'POST', body: animal, headers: json };
+      const init = { method: 'POST', body: petJson, headers: json };
       const { status: came, body } = await send(port, '/v1/pets', init);
       assert.equal(came, status);
-      if (status === 201) assert.equal(body, firstAnimal);
+      if (status === 201) assert.equal(body, firstPetJson);
     }
     assert.equal(errors.length, 2);
     assert.match(errors[0] ?? '', /express\.json\(\{ verify: .*request\.rawBody = bytes/);
@@ -586,7 +590,7 @@ describe('C56 C58 the mount path', () => {
   for (const [name, mount] of Object.entries(mounts)) {
     test(`C56 C58 begins links and redirects with the path that ${name} removed`, async (t) => {
       const port = await serveBehind(t, mount, { plugins: [docsPlugin()] });
-      const init = { method: 'POST', body: animal, headers: json };
+      const init = { method: 'POST', body: petJson, headers: json };
       const added = await send(port, '/x/v1/pets', init);
       assert.deepEqual([added.status, added.headers.get('Location')], [201, '/x/v1/pets/1']);
       await send(port, '/x/v1/pets', init);
@@ -620,7 +624,7 @@ describe('C56 C58 the mount path', () => {
       const port = await serveBehind(t, (request) => Object.assign(request, fields));
       const { headers } = await send(port, '/v1/pets', {
         method: 'POST',
-        body: animal,
+        body: petJson,
         headers: json,
       });
       assert.equal(headers.get('Location'), `${prefix}/v1/pets/1`, JSON.stringify(fields));

@@ -12,13 +12,13 @@ import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { createPetstore } from '../../dist/index.js';
 import { assertError } from '../support/client.js';
-import { ask, bytesOf, connectTo, exchange, key, start } from '../support/fixture.js';
-import { animal, expectAnswers, firstAnimal, heldKeys } from '../support/scenes.js';
+import { sendRequest, requestBytes, connectTo, exchange, key, start } from '../support/fixture.js';
+import { petJson, expectResponses, firstPetJson, blockedKeys } from '../support/scenes.js';
 import { ruleNames } from './rule-names.js';
 
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
-const list = bytesOf('GET', '/v1/pets');
+const list = requestBytes('GET', '/v1/pets');
 
 /** Collects the requests and responses that Node publishes on a diagnostics channel. */
 function observed(t: Ending, moment: 'request.start' | 'response.finish') {
@@ -53,18 +53,18 @@ test('http/node.ts names the function, versions and an existing test for each be
 
 test('publishes each response to Node’s observers, and never starts the stream of a request', async (t) => {
   const { port } = await start(t);
-  const answered = observed(t, 'response.finish');
-  await expectAnswers(port, [
+  const finished = observed(t, 'response.finish');
+  await expectResponses(port, [
     ['GET /v1/pets', 200],
-    ['POST /v1/pets', 201, { body: animal }],
+    ['POST /v1/pets', 201, { body: petJson }],
     ['GET /v1/pets/9', 404],
   ]);
   // Each time two, because `ask` checks if the connection stays open.
   assert.deepEqual(
-    answered.map(({ response }) => response.statusCode),
+    finished.map(({ response }) => response.statusCode),
     [200, 200, 201, 200, 404, 200],
   );
-  for (const { request, response } of answered) {
+  for (const { request, response } of finished) {
     assert.equal(request.listenerCount('end'), 0);
     assert.equal(request.readableFlowing, null);
     assert.equal(response.writableEnded, true);
@@ -72,28 +72,28 @@ test('publishes each response to Node’s observers, and never starts the stream
 });
 
 for (const [when, body, cut] of [
-  ['before it is read', animal, animal.length],
-  ['partly before it is read', animal, 9],
-  ['while it is read', animal, 0],
+  ['before it is read', petJson, petJson.length],
+  ['partly before it is read', petJson, 9],
+  ['while it is read', petJson, 0],
   ['empty, before it is read', '', 0],
 ] as const) {
   test(`reads a whole body that arrives ${when}`, async (t) => {
-    const { keys, letIn, asked } = heldKeys();
+    const { keys, unblock, verifying } = blockedKeys();
     const { port } = await start(t, { keys });
     const client = await connectTo(t, { port });
-    const bytes = bytesOf('POST', '/v1/pets', { body });
+    const bytes = requestBytes('POST', '/v1/pets', { body });
     const cutAt = bytes.length - body.length + cut;
     client.send(bytes.slice(0, cutAt));
-    await asked;
+    await verifying;
     // Once this request is served, the server has read the bytes above.
-    await ask(port, 'GET', '/healthz');
-    letIn();
+    await sendRequest(port, 'GET', '/healthz');
+    unblock();
     await nextTick();
     client.send(bytes.slice(cutAt));
     const isEmpty = body === '';
-    await client.expect(isEmpty ? '400 invalid_json' : `201 ${firstAnimal}`);
+    await client.expect(isEmpty ? '400 invalid_json' : `201 ${firstPetJson}`);
     // The connection stays open.
-    await client.send(list).expect(`200 [${isEmpty ? '' : firstAnimal}]`);
+    await client.send(list).expect(`200 [${isEmpty ? '' : firstPetJson}]`);
   });
 }
 
@@ -101,18 +101,18 @@ test('rejects an empty body as JSON, and keeps the connection open', async (t) =
   const { port } = await start(t);
   const chunked = { headers: ['Transfer-Encoding: chunked'] };
   for (const bytes of [
-    bytesOf('POST', '/v1/pets', { body: '' }),
-    bytesOf('POST', '/v1/pets'),
-    `${bytesOf('POST', '/v1/pets', chunked)}0\r\n\r\n`,
+    requestBytes('POST', '/v1/pets', { body: '' }),
+    requestBytes('POST', '/v1/pets'),
+    `${requestBytes('POST', '/v1/pets', chunked)}0\r\n\r\n`,
   ]) {
-    const answer = await exchange(port, bytes, 'POST');
-    assertError(answer, 400, 'invalid_json');
-    assert.ok(answer.kept);
+    const response = await exchange(port, bytes, 'POST');
+    assertError(response, 400, 'invalid_json');
+    assert.ok(response.kept);
   }
 });
 
 test('C52 stops reading the socket while a request is queued', async (t) => {
-  const { keys, letIn } = heldKeys();
+  const { keys, unblock } = blockedKeys();
   const running = await start(t, { keys });
   const begun = observed(t, 'request.start');
   const client = await connectTo(t, running);
@@ -121,18 +121,18 @@ test('C52 stops reading the socket while a request is queued', async (t) => {
     await sleep(5);
   }
   assert.equal(begun.length, 2);
-  letIn();
+  unblock();
   await client.expect(...Array<number>(10).fill(200));
 });
 
 test('C52 parses nothing after the request that overflows the queue', async (t) => {
-  const { keys, letIn } = heldKeys();
+  const { keys, unblock } = blockedKeys();
   const running = await start(t, { keys });
   const begun = observed(t, 'request.start');
   await (await connectTo(t, running, list.repeat(500))).closed();
   // One in flight, 256 in the queue, and one more.
   assert.equal(begun.length, 258);
-  letIn();
+  unblock();
 });
 
 test('C51 parses nothing after a response that closes the connection', async (t) => {
@@ -142,7 +142,7 @@ test('C51 parses nothing after a response that closes the connection', async (t)
   await client.send('GET /v1/pets HTTP/1.1\r\n\r\n').expect('400 bad_request');
   client.send(list);
   // Once this request is served, the server has read the bytes above.
-  await ask(running.port, 'GET', '/healthz', { headers: ['Connection: close'] });
+  await sendRequest(running.port, 'GET', '/healthz', { headers: ['Connection: close'] });
   assert.equal(begun.length, 2);
 });
 
@@ -156,7 +156,7 @@ test('C48 leaves no timer once a port is closed', async () => {
   }).enable();
   const petstore = createPetstore({ keys: [key] });
   const { port } = await petstore.listen({ port: 0 });
-  await ask(port, 'GET', '/v1/pets');
+  await sendRequest(port, 'GET', '/v1/pets');
   await petstore.close();
   // The hook reports the end of a timer on the next tick.
   for (let ticks = 0; ticks < 3; ticks++) await nextTick();

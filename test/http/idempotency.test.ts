@@ -9,8 +9,14 @@ import { nodeDisk } from '../../dist/journal/index.js';
 import { dayMs } from '../storage/once.js';
 import { newPath } from '../storage/scene.js';
 import { assertError } from '../support/client.js';
-import { key, start, stored, type Running } from '../support/fixture.js';
-import { animal, expectAnswer, firstAnimal, keyHeaders, plainStorage } from '../support/scenes.js';
+import { key, start, storedPets, type Running } from '../support/fixture.js';
+import {
+  petJson,
+  expectResponse,
+  firstPetJson,
+  keyHeaders,
+  plainStorage,
+} from '../support/scenes.js';
 import { diskWith } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
@@ -22,12 +28,12 @@ const firstAt = { Location: '/v1/pets/1' };
 function post(
   port: number,
   expected: number | string,
-  { value = 'k', body = animal, token = key } = {},
-  headers?: Parameters<typeof expectAnswer>[4],
-): ReturnType<typeof expectAnswer> {
+  { value = 'k', body = petJson, token = key } = {},
+  headers?: Parameters<typeof expectResponse>[4],
+): ReturnType<typeof expectResponse> {
   const authorization = `Bearer ${token}`;
   const words = { body, headers: [`Idempotency-Key: ${value}`], authorization };
-  return expectAnswer(port, 'POST /v1/pets', expected, words, headers);
+  return expectResponse(port, 'POST /v1/pets', expected, words, headers);
 }
 
 test('C57 keeps the idempotency keys of each API key apart, whatever their names', async (t) => {
@@ -36,15 +42,15 @@ test('C57 keeps the idempotency keys of each API key apart, whatever their names
   const values = ['a', 'b', '"', ',', '","b', 'ab', '1', '11', '0'];
   for (const value of values)
     for (const index of names.keys()) await post(running.port, 201, { value, token: `${index}` });
-  assert.equal((await stored(running)).length, names.length * values.length);
+  assert.equal((await storedPets(running)).length, names.length * values.length);
 });
 
 test('C57 keeps an idempotency key for 24 hours by the petstore’s clock', async (t) => {
   let now = 1_795_132_800_000.5;
   const { port } = await start(t, { clock: () => now });
-  await post(port, `201 ${firstAnimal}`);
+  await post(port, `201 ${firstPetJson}`);
   now += dayMs - 1;
-  await post(port, `201 ${firstAnimal}`, {}, firstAt);
+  await post(port, `201 ${firstPetJson}`, {}, firstAt);
   await post(port, mismatch, { body: other });
   now += 1;
   const second = '{"id":2,"name":"b","categoryId":1}';
@@ -55,7 +61,7 @@ test('C57 keeps an idempotency key for 24 hours by the petstore’s clock', asyn
 /** Adds the same pet with the same idempotency key each time; returns its id. */
 async function addAgain(petstore: Petstore): Promise<unknown> {
   const headers = { Authorization: keyHeaders.Authorization, 'Idempotency-Key': 'k' };
-  const init = { method: 'POST', headers, body: Buffer.from(animal) };
+  const init = { method: 'POST', headers, body: Buffer.from(petJson) };
   return JSON.parse(await (await petstore.fetch('http://a/v1/pets', init)).text()).id;
 }
 
@@ -76,7 +82,7 @@ test('C57 sends no Location with a repeat after the end of GET /v1/pets/{petId} 
   const { port } = await start(t, { clock: () => now });
   await post(port, 201, {}, firstAt);
   now += 1000;
-  await post(port, `201 ${firstAnimal}`, {}, { Location: undefined });
+  await post(port, `201 ${firstPetJson}`, {}, { Location: undefined });
 });
 
 /** Starts a petstore on a file, whose disk blocks each sync until `goOn` is called. */
@@ -108,10 +114,10 @@ test('C57 responds 409 to a repeat while the first request is in flight, then th
   const { port, petstore, syncing, goOn } = await slow(t);
   const first = post(port, 201);
   await syncing;
-  for (const body of [animal, other]) {
+  for (const body of [petJson, other]) {
     const again = { 'Retry-After': '1' };
-    const answer = await post(port, '409 idempotency_in_flight', { body }, again);
-    assert.equal(answer.kept, true);
+    const response = await post(port, '409 idempotency_in_flight', { body }, again);
+    assert.equal(response.kept, true);
   }
   goOn();
   await post(port, `201 ${(await first).body}`, {}, firstAt);
@@ -125,21 +131,21 @@ test('C57 responds 503 to a repeat after the disk has failed', async (t) => {
   await syncing;
   goOn(new Error('EIO'));
   await first;
-  for (const body of [animal, other]) await post(port, '503 unavailable', { body });
+  for (const body of [petJson, other]) await post(port, '503 unavailable', { body });
 });
 
 test('C57 repeats the first result after a restart, and stores only hashes of key and body', async (t) => {
   const path = newPath();
   const secret = 'my-secret-order';
   const headers = { Authorization: keyHeaders.Authorization, 'Idempotency-Key': secret };
-  const init = { method: 'POST', headers, body: Buffer.from(animal) };
+  const init = { method: 'POST', headers, body: Buffer.from(petJson) };
   const texts: string[] = [];
   for (let starts = 0; starts < 2; starts++) {
     const petstore = createPetstore({ keys: [key], storage: await fileStorage(path) });
     atEnd(t, () => petstore.close());
-    const answer = await petstore.fetch('http://a/v1/pets', init);
-    assert.deepEqual([answer.status, answer.headers.get('location')], [201, '/v1/pets/1']);
-    assert.equal(await answer.text(), firstAnimal);
+    const response = await petstore.fetch('http://a/v1/pets', init);
+    assert.deepEqual([response.status, response.headers.get('location')], [201, '/v1/pets/1']);
+    assert.equal(await response.text(), firstPetJson);
     await petstore.close();
     texts.push(readFileSync(path, 'utf8'));
   }
@@ -148,7 +154,7 @@ test('C57 repeats the first result after a restart, and stores only hashes of ke
   assert.ok(!file.includes(secret) && !file.includes(key));
   const { idempotency } = JSON.parse(file.split('\n')[0] ?? '');
   assert.equal(idempotency.key, hash('sha256', `["key-1","${secret}"]`));
-  assert.equal(idempotency.body, hash('sha256', animal));
+  assert.equal(idempotency.body, hash('sha256', petJson));
   assert.ok(Math.abs(Date.now() - idempotency.at) < 60_000);
 });
 
@@ -156,5 +162,5 @@ test('C57 responds 400 to an idempotency key if the storage cannot keep keys', a
   const { port } = await start(t, { storage: plainStorage() });
   const refusal = assertError(await post(port, 400), 400, 'invalid_parameter');
   assert.match(refusal, /keeps no idempotency keys/);
-  await expectAnswer(port, 'POST /v1/pets', 201, { body: animal });
+  await expectResponse(port, 'POST /v1/pets', 201, { body: petJson });
 });

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { digestOfKey, KeyRing } from '../../dist/index.js';
 import { start } from '../support/fixture.js';
-import { expectAnswer, serving, startLogged } from '../support/scenes.js';
+import { expectResponse, routePlugin, startLogged } from '../support/scenes.js';
 
 const list = 'GET /v1/pets';
 const refused = '401 unauthorized';
@@ -18,7 +18,7 @@ test('C40 accepts each of several keys, and shows none in logs, errors or events
     keys,
     log: (...line) => seen.push(line),
     plugins: [
-      serving('/v1/broken', () => Promise.reject(new Error('broken'))),
+      routePlugin('/v1/broken', () => Promise.reject(new Error('broken'))),
       ({ onReply }) => onReply((event) => seen.push(event)),
     ],
   });
@@ -29,10 +29,10 @@ test('C40 accepts each of several keys, and shows none in logs, errors or events
       ['nothing', 404],
       ['broken', 500],
     ] as const) {
-      const { came } = await expectAnswer(port, `GET /v1/${path}`, status, keyed(own));
+      const { came } = await expectResponse(port, `GET /v1/${path}`, status, keyed(own));
       assert.ok(!came.includes(own));
     }
-    await expectAnswer(port, list, refused, keyed(`${own}z`));
+    await expectResponse(port, list, refused, keyed(`${own}z`));
   }
   const everything = inspect([seen, petstore], { depth: 20, showHidden: true });
   for (const own of keys) assert.ok(!everything.includes(own));
@@ -101,27 +101,28 @@ test('C40 rejects a digest of another length with a TypeError', () => {
 
 test('C40 takes the key name from a custom verifier, and rejects any other result with 401', async (t) => {
   const seen: (string | undefined)[] = [];
-  const answers: readonly unknown[] = [null, false, true, 0, {}, undefined, ''];
+  const responses: readonly unknown[] = [null, false, true, 0, {}, undefined, ''];
   const { port } = await start(t, {
     // Possible only in JavaScript.
     keys: (token) =>
-      token in answers ? Object({ name: answers[Number(token)] }).name : `is ${token}`,
+      token in responses ? Object({ name: responses[Number(token)] }).name : `is ${token}`,
     plugins: [({ onReply }) => onReply(({ keyName }) => seen.push(keyName))],
   });
-  for (const token of answers.keys()) await expectAnswer(port, list, refused, keyed(`${token}`));
-  await expectAnswer(port, list, 200, keyed('abc'));
+  for (const token of responses.keys())
+    await expectResponse(port, list, refused, keyed(`${token}`));
+  await expectResponse(port, list, 200, keyed('abc'));
   assert.ok(seen.includes('is abc'));
 
   const slow = await start(t, { keys: (token) => sleep(20, token === 'ok' ? 'me' : undefined) });
-  await expectAnswer(slow.port, list, 200, keyed('ok'));
-  await expectAnswer(slow.port, list, refused, keyed('no'));
+  await expectResponse(slow.port, list, 200, keyed('ok'));
+  await expectResponse(slow.port, list, refused, keyed('no'));
 });
 
 test('C40 responds 500 and serves nothing if a verifier fails', async (t) => {
   const { port, lines } = await startLogged(t, {
     keys: () => Promise.reject(new Error('the directory is away')),
   });
-  const { body } = await expectAnswer(port, list, '500 internal_error');
+  const { body } = await expectResponse(port, list, '500 internal_error');
   assert.ok(!body.includes('directory'));
   assert.match(lines.join(), /the directory is away/);
 });

@@ -6,10 +6,10 @@ import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { PetstoreError, type PetstoreOptions } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
-import { add, start, type Running, type Words } from '../support/fixture.js';
+import { add, start, type Running, type RequestParts } from '../support/fixture.js';
 import type { Ending } from '../support/at-end.js';
 import { root } from '../support/process.js';
-import { documentOf, expectAnswer, noKey, plainStorage } from '../support/scenes.js';
+import { documentOf, expectResponse, noKey, plainStorage } from '../support/scenes.js';
 
 interface Schema {
   readonly [name: string]: unknown;
@@ -251,7 +251,7 @@ test('responds with the documented body and headers for every documented status'
   const order = { body: '{"petId":1,"quantity":1}' };
   for (const status of ['', ',"status":"pending"', ',"status":"sold"']) {
     await add(port, `{"name":"n","categoryId":1${status}}`);
-    await expectAnswer(port, 'POST /v1/store/orders', 201, order);
+    await expectResponse(port, 'POST /v1/store/orders', 201, order);
   }
   const wrongType = { body: '{}', headers: ['Content-Type: a/b'] };
   const tooLarge = { body: ' '.repeat(65_537) };
@@ -264,37 +264,38 @@ test('responds with the documented body and headers for every documented status'
   const away = await start(t, { plugins });
   await away.petstore.storage.close();
   const keyed = { headers: ['Idempotency-Key: k'], body };
-  await expectAnswer(port, 'POST /v1/pets', 201, keyed);
+  await expectResponse(port, 'POST /v1/pets', 201, keyed);
 
-  const live: Readonly<Record<string, readonly [request: string, words?: Words, from?: Running]>> =
-    {
-      'listPets 200': ['GET /v1/pets?limit=2'],
-      'listPets 400': ['GET /v1/pets?limit=0'],
-      'listPets 401': ['GET /v1/pets', noKey],
-      'listPets 503': ['GET /v1/pets', {}, away],
-      'createPet 201': ['POST /v1/pets', { body }],
-      'createPet 400': ['POST /v1/pets', { body: '{}' }],
-      'createPet 401': ['POST /v1/pets', { body, authorization: 'Bearer no' }],
-      'createPet 409': ['POST /v1/pets', keyed, busy],
-      'createPet 413': ['POST /v1/pets', tooLarge],
-      'createPet 415': ['POST /v1/pets', wrongType],
-      'createPet 422': ['POST /v1/pets', { ...keyed, body: `${body} ` }],
-      'createPet 503': ['POST /v1/pets', { body }, away],
-      'getPet 200': ['GET /v1/pets/2'],
-      'getPet 401': ['GET /v1/pets/2', noKey],
-      'getPet 404': ['GET /v1/pets/77'],
-      'getPet 503': ['GET /v1/pets/2', {}, away],
-      'listOrders 200': ['GET /v1/store/orders?limit=1'],
-      'listOrders 400': ['GET /v1/store/orders?limit=0'],
-      'listOrders 401': ['GET /v1/store/orders', noKey],
-      'listOrders 503': ['GET /v1/store/orders', {}, away],
-      'placeOrder 201': ['POST /v1/store/orders', order],
-      'placeOrder 400': ['POST /v1/store/orders', { body: '{}' }],
-      'placeOrder 401': ['POST /v1/store/orders', { ...order, ...noKey }],
-      'placeOrder 413': ['POST /v1/store/orders', tooLarge],
-      'placeOrder 415': ['POST /v1/store/orders', wrongType],
-      'placeOrder 503': ['POST /v1/store/orders', order, away],
-    };
+  const live: Readonly<
+    Record<string, readonly [request: string, words?: RequestParts, from?: Running]>
+  > = {
+    'listPets 200': ['GET /v1/pets?limit=2'],
+    'listPets 400': ['GET /v1/pets?limit=0'],
+    'listPets 401': ['GET /v1/pets', noKey],
+    'listPets 503': ['GET /v1/pets', {}, away],
+    'createPet 201': ['POST /v1/pets', { body }],
+    'createPet 400': ['POST /v1/pets', { body: '{}' }],
+    'createPet 401': ['POST /v1/pets', { body, authorization: 'Bearer no' }],
+    'createPet 409': ['POST /v1/pets', keyed, busy],
+    'createPet 413': ['POST /v1/pets', tooLarge],
+    'createPet 415': ['POST /v1/pets', wrongType],
+    'createPet 422': ['POST /v1/pets', { ...keyed, body: `${body} ` }],
+    'createPet 503': ['POST /v1/pets', { body }, away],
+    'getPet 200': ['GET /v1/pets/2'],
+    'getPet 401': ['GET /v1/pets/2', noKey],
+    'getPet 404': ['GET /v1/pets/77'],
+    'getPet 503': ['GET /v1/pets/2', {}, away],
+    'listOrders 200': ['GET /v1/store/orders?limit=1'],
+    'listOrders 400': ['GET /v1/store/orders?limit=0'],
+    'listOrders 401': ['GET /v1/store/orders', noKey],
+    'listOrders 503': ['GET /v1/store/orders', {}, away],
+    'placeOrder 201': ['POST /v1/store/orders', order],
+    'placeOrder 400': ['POST /v1/store/orders', { body: '{}' }],
+    'placeOrder 401': ['POST /v1/store/orders', { ...order, ...noKey }],
+    'placeOrder 413': ['POST /v1/store/orders', tooLarge],
+    'placeOrder 415': ['POST /v1/store/orders', wrongType],
+    'placeOrder 503': ['POST /v1/store/orders', order, away],
+  };
   const plain = [
     ...['cache-control', 'x-content-type-options', 'content-type', 'content-length', 'date'],
     ...['connection', 'keep-alive'],
@@ -307,13 +308,13 @@ test('responds with the documented body and headers for every documented status'
       const name = `${operationId} ${status}`;
       seen.push(name);
       const [request, words, from = { port }] = live[name] ?? assert.fail(name);
-      const answer = await expectAnswer(from.port, request, Number(status), words, {
+      const response = await expectResponse(from.port, request, Number(status), words, {
         'Content-Type': 'application/json',
       });
       const validate = compile(content['application/json'].schema);
-      const value = JSON.parse(Buffer.from(answer.body, 'latin1').toString());
+      const value = JSON.parse(Buffer.from(response.body, 'latin1').toString());
       assert.ok(validate(value), `${name}: ${JSON.stringify(validate.errors)}`);
-      const special = [...answer.headers.keys()].filter((own) => !plain.includes(own)).sort();
+      const special = [...response.headers.keys()].filter((own) => !plain.includes(own)).sort();
       const promised = Object.keys(headers).map((own) => own.toLowerCase());
       assert.deepEqual(special, promised.sort(), `${name}: headers sent and headers documented`);
     }

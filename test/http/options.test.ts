@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { createPetstore, memoryStorage } from '../../dist/index.js';
 import { key, start } from '../support/fixture.js';
-import { expectAnswer } from '../support/scenes.js';
+import { expectResponse } from '../support/scenes.js';
 
 /** Calls `createPetstore` as JavaScript can, with any value. */
 const create = (options: unknown): unknown => Reflect.apply(createPetstore, undefined, [options]);
@@ -66,7 +66,7 @@ test('copies the list of keys, so that later changes have no effect', async (t) 
   const keys = [key];
   const { port } = await start(t, { keys });
   keys[0] = 'other';
-  await expectAnswer(port, 'GET /v1/pets', 200);
+  await expectResponse(port, 'GET /v1/pets', 200);
 });
 
 test('leaves the storage open if createPetstore or a plugin throws', async () => {
@@ -91,5 +91,5 @@ test('listen defaults to 127.0.0.1 and port 3000, and rejects an invalid port', 
   await assert.rejects(listen({ port: 0, host: '203.0.113.1' }), { code: 'EADDRNOTAVAIL' });
   const six = await listen({ port: 0, host: '::1' }).catch(() => undefined);
   if (six !== undefined) assert.equal(six.url, `http://[::1]:${six.port}`);
-  await expectAnswer((await listen({ port: 0 })).port, 'GET /x', '404 not_found');
+  await expectResponse((await listen({ port: 0 })).port, 'GET /x', '404 not_found');
 });

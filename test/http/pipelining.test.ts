@@ -3,20 +3,20 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { header } from '../support/client.js';
-import { bytesOf, connectTo, start } from '../support/fixture.js';
+import { requestBytes, connectTo, start } from '../support/fixture.js';
 import {
-  animal,
-  expectAnswer,
-  firstAnimal,
+  petJson,
+  expectResponse,
+  firstPetJson,
   okReply,
   plainStorage,
-  serving,
+  routePlugin,
   startWith,
 } from '../support/scenes.js';
 import { gate, until } from '../support/waiting.js';
 
-const list = bytesOf('GET', '/v1/pets');
-const add = bytesOf('POST', '/v1/pets', { body: animal });
+const list = requestBytes('GET', '/v1/pets');
+const add = requestBytes('POST', '/v1/pets', { body: petJson });
 
 test('C52 serves two hundred requests of one packet in order, one at a time', async (t) => {
   let inFlight = 0;
@@ -32,8 +32,8 @@ test('C52 serves two hundred requests of one packet in order, one at a time', as
   }));
   const client = await connectTo(t, await start(t, { storage }));
   const bodies = Array.from({ length: 200 }, (_, i) => `{"name":"${i}","categoryId":${i}}`);
-  client.send(bodies.map((body) => bytesOf('POST', '/v1/pets', { body })).join(''));
-  for (const body of bodies) assert.ok((await client.answer()).body.endsWith(body.slice(1)));
+  client.send(bodies.map((body) => requestBytes('POST', '/v1/pets', { body })).join(''));
+  for (const body of bodies) assert.ok((await client.nextResponse()).body.endsWith(body.slice(1)));
   assert.equal(most, 1);
   await client.send(list).expect(200);
 });
@@ -44,18 +44,18 @@ test('C52 never shows a GET the pet of a later POST on its connection', async (t
     list: async (query) => (await sleep(30), memory.list(query)),
   }));
   const client = await connectTo(t, await start(t, { storage }), list + add + list);
-  await client.expect('200 []', 201, `200 [${firstAnimal}]`);
+  await client.expect('200 []', 201, `200 [${firstPetJson}]`);
 });
 
 test('C52 sends keep-alive headers with the responses to queued requests', async (t) => {
   const keys = (token: string): Promise<string> => sleep(token === 'slow' ? 30 : 0, token);
   const client = await connectTo(t, await start(t, { keys }));
   const tokens = ['slow', 'quick', 'quick'].map((token) => ({ authorization: `Bearer ${token}` }));
-  client.send(tokens.map((words) => bytesOf('GET', '/v1/pets', words)).join(''));
+  client.send(tokens.map((words) => requestBytes('GET', '/v1/pets', words)).join(''));
   for (const _ of tokens) {
-    const answer = await client.answer();
-    assert.equal(header(answer, 'Connection'), 'keep-alive');
-    assert.equal(header(answer, 'Keep-Alive'), 'timeout=72');
+    const response = await client.nextResponse();
+    assert.equal(header(response, 'Connection'), 'keep-alive');
+    assert.equal(header(response, 'Keep-Alive'), 'timeout=72');
   }
 });
 
@@ -67,11 +67,11 @@ test('C52 stops handling requests when the client does not read responses', asyn
   const running = await start(t, { storage });
   const client = await connectTo(t, running);
   client.pause();
-  client.send(bytesOf('GET', '/v1/pets?limit=50').repeat(6));
+  client.send(requestBytes('GET', '/v1/pets?limit=50').repeat(6));
   // The responses are made within a few ticks. Then nothing happens until the client reads.
   for (let before = -1; before !== lists; await sleep(200)) before = lists;
-  assert.ok(lists <= 2, `${lists} answers of 3 MB were made`);
-  await expectAnswer(running.port, 'GET /healthz', 200);
+  assert.ok(lists <= 2, `${lists} responses of 3 MB were made`);
+  await expectResponse(running.port, 'GET /healthz', 200);
   client.resume();
   await client.expect(...Array<number>(6).fill(200));
 });
@@ -82,7 +82,7 @@ test('C52 destroys a connection with over 256 queued requests', async (t) => {
   await allowed.expect(...Array<number>(257).fill(200));
   const flood = await connectTo(t, running, list.repeat(20_000));
   await assert.rejects(async () => {
-    for (;;) await flood.answer();
+    for (;;) await flood.nextResponse();
   }, /the connection ended/);
   await allowed.send(list).expect(200);
 });
@@ -114,12 +114,12 @@ test('C52 responds to a good request, then to the malformed request after it', a
     ...[
       ...['\0\x01\x02', 'GARBAGE\r\n\r\n', 'GET / HTTP/9.9\r\n\r\n', 'GET / HTTP/1.1\r\n\r\n'],
       'GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n',
-      `${bytesOf('POST', '/v1/pets', { headers })}zz\r\n`,
-      bytesOf('POST', '/v1/pets', { headers: [...headers, 'Content-Length: 5'] }),
+      `${requestBytes('POST', '/v1/pets', { headers })}zz\r\n`,
+      requestBytes('POST', '/v1/pets', { headers: [...headers, 'Content-Length: 5'] }),
     ].map((bytes) => ['400 bad_request', bytes] as const),
-    ['501 not_implemented', bytesOf('FOO', '/')],
-    ['431 headers_too_large', bytesOf('GET', `/${'a'.repeat(60_000)}`)],
-    ['404 not_found', bytesOf('CONNECT', 'a:1')],
+    ['501 not_implemented', requestBytes('FOO', '/')],
+    ['431 headers_too_large', requestBytes('GET', `/${'a'.repeat(60_000)}`)],
+    ['404 not_found', requestBytes('CONNECT', 'a:1')],
   ];
   await Promise.all(
     [0, 20].flatMap((slowMs) =>
@@ -144,7 +144,7 @@ test('C52 responds to a good request, then to the malformed request after it', a
   );
   const { port } = await start(t);
   for (const rest of ['garbage\r\n\r\n', list, '\0', 'x'.repeat(5_000)]) {
-    const closing = bytesOf('GET', '/v1/pets', { headers: ['Connection: close'] });
+    const closing = requestBytes('GET', '/v1/pets', { headers: ['Connection: close'] });
     const client = await connectTo(t, { port }, closing + rest);
     await client.expect('200 []');
     await client.closed();
@@ -154,7 +154,7 @@ test('C52 responds to a good request, then to the malformed request after it', a
 test('C52 ignores requests that arrive before or during a response that closes', async (t) => {
   const reply = okReply(`"${'x'.repeat(5_000_000)}"`);
   let made = gate();
-  const long = serving('/long', () => made.opened.then(() => reply));
+  const long = routePlugin('/long', () => made.opened.then(() => reply));
   const running = await startWith(t, long);
   // If ignored requests still counted, the second round would exceed the total limit.
   for (let rounds = 0; rounds < 2; rounds++) {
@@ -164,10 +164,12 @@ test('C52 ignores requests that arrive before or during a response that closes',
     const sendEach = async (bytes: string): Promise<void> => {
       for (const client of clients) client.send(bytes);
       // Once this request is served, the server has read the bytes above.
-      await expectAnswer(running.port, 'GET /healthz', 200);
+      await expectResponse(running.port, 'GET /healthz', 200);
     };
     for (const client of clients) client.pause();
-    await sendEach(bytesOf('GET', '/long', { headers: ['Connection: upgrade', 'Upgrade: x'] }));
+    await sendEach(
+      requestBytes('GET', '/long', { headers: ['Connection: upgrade', 'Upgrade: x'] }),
+    );
     await sendEach(add.repeat(200));
     made.open();
     await sendEach(add.repeat(50));
@@ -177,5 +179,5 @@ test('C52 ignores requests that arrive before or during a response that closes',
       await client.closed();
     }
   }
-  await expectAnswer(running.port, 'GET /v1/pets', '200 []');
+  await expectResponse(running.port, 'GET /v1/pets', '200 []');
 });

@@ -18,25 +18,25 @@ import {
   toByteString,
 } from '../../dist/index.js';
 import { assertCommonHeaders, assertError, header } from '../support/client.js';
-import { ask, bytesOf, connectTo, exchange, key, start } from '../support/fixture.js';
+import { sendRequest, requestBytes, connectTo, exchange, key, start } from '../support/fixture.js';
 import {
-  animal,
+  petJson,
   documentOf,
-  everyWay,
-  expectAnswer,
-  expectAnswers,
+  everyTransport,
+  expectResponse,
+  expectResponses,
   noKey,
   okReply,
   serve,
-  serving,
+  routePlugin,
   startLogged,
   startWith,
 } from '../support/scenes.js';
 import { gate, until } from '../support/waiting.js';
 
-const list = bytesOf('GET', '/v1/pets');
+const list = requestBytes('GET', '/v1/pets');
 /** A route whose reply cannot be sent, because its header contains a line break. */
-const bad = serving('/bad', () => okReply('"bad"', ['X-A', 'a\nb']));
+const bad = routePlugin('/bad', () => okReply('"bad"', ['X-A', 'a\nb']));
 
 test('requires the key for a plugin’s route below /v1 only, and adds HEAD, OPTIONS and 405', async (t) => {
   const seen: unknown[] = [];
@@ -55,7 +55,7 @@ test('requires the key for a plugin’s route below /v1 only, and adds HEAD, OPT
   };
   const { port } = await startWith(t, plugin);
   const orders = '/v1/store/orders';
-  await expectAnswers(port, [
+  await expectResponses(port, [
     [`GET ${orders}`, '401 unauthorized', noKey],
     [`GET ${orders}`, '200 {"ok":true}'],
     [`PUT ${orders}`, 200, { body: 'any text' }],
@@ -66,8 +66,8 @@ test('requires the key for a plugin’s route below /v1 only, and adds HEAD, OPT
     [`POST ${orders}`, '405 method_not_allowed', noKey],
     ['DELETE /text', 204, noKey],
   ]);
-  const told = { 'Content-Type': 'text/plain', 'X-A': '1' };
-  assertCommonHeaders(await expectAnswer(port, 'GET /text', '200 plain', noKey, told));
+  const expected = { 'Content-Type': 'text/plain', 'X-A': '1' };
+  assertCommonHeaders(await expectResponse(port, 'GET /text', '200 plain', noKey, expected));
   assert.deepEqual(seen, [
     [{}, 'key-1', ''],
     [{}, 'key-1', 'any text'],
@@ -81,9 +81,9 @@ test('responds with the error and headers that a plugin’s handler throws', asy
   const limited = new PetstoreError('too_many_requests', 'Later.', { headers });
   const { port } = await startWith(
     t,
-    serving('/limited', () => Promise.reject(limited)),
+    routePlugin('/limited', () => Promise.reject(limited)),
   );
-  await expectAnswer(port, 'GET /limited', '429 too_many_requests', {}, { 'Retry-After': '7' });
+  await expectResponse(port, 'GET /limited', '429 too_many_requests', {}, { 'Retry-After': '7' });
   const split = { headers: ['X-A', 'a\r\nX-B: b'] };
   assert.throws(() => new PetstoreError('too_many_requests', 'Later.', split), TypeError);
 });
@@ -115,12 +115,12 @@ test('responds 500 if a plugin’s handler or wrapper returns an invalid reply, 
   const odd = () => JSON.parse(reply);
   const wrapping: Plugin = ({ around }) =>
     around(({ header }, next) => (header('x-odd') === undefined ? next() : odd()));
-  const running = await startLogged(t, { plugins: [serving('/odd', odd), wrapping] });
+  const running = await startLogged(t, { plugins: [routePlugin('/odd', odd), wrapping] });
   const client = await connectTo(t, running);
   const ours = '500 internal_error';
   for (reply of replies) {
-    const wrapped = bytesOf('GET', '/v1/pets', { headers: ['X-Odd: 1'] });
-    client.send(list + bytesOf('GET', '/odd') + wrapped + list);
+    const wrapped = requestBytes('GET', '/v1/pets', { headers: ['X-Odd: 1'] });
+    client.send(list + requestBytes('GET', '/odd') + wrapped + list);
     await client.expect(200, ours, ours, 200);
     const { status } = await running.petstore.fetch('http://a/odd');
     assert.equal(status, 500, reply);
@@ -130,27 +130,31 @@ test('responds 500 if a plugin’s handler or wrapper returns an invalid reply, 
 
 test('ignores changes that a plugin makes to the headers of its reply afterwards', async (t) => {
   const headers = ['X-A', 'a'];
-  const changing = serving('/a', () => {
+  const changing = routePlugin('/a', () => {
     setImmediate(() => headers.push('X-B', 'a\r\nX-C: b'));
     return okReply('{}', headers);
   });
   const slow: Plugin = ({ around }) => around(async (_, next) => sleep(30, await next()));
   const { port } = await startWith(t, changing, slow);
-  const told = { 'X-A': 'a', 'X-B': undefined, 'X-C': undefined };
-  await expectAnswer(port, 'GET /a', 200, {}, told);
+  const expected = { 'X-A': 'a', 'X-B': undefined, 'X-C': undefined };
+  await expectResponse(port, 'GET /a', 200, {}, expected);
 });
 
 test('reports one response for a reply that cannot be sent, and keeps the connection', async (t) => {
   const statuses: number[] = [];
-  const slow = serving('/slow', () => sleep(30, okReply('"slow"')));
+  const slow = routePlugin('/slow', () => sleep(30, okReply('"slow"')));
   const watching: Plugin = ({ onReply }) => onReply(({ status }) => statuses.push(status));
   const running = await startWith(t, slow, bad, watching);
-  const client = await connectTo(t, running, bytesOf('GET', '/slow') + bytesOf('GET', '/bad'));
+  const client = await connectTo(
+    t,
+    running,
+    requestBytes('GET', '/slow') + requestBytes('GET', '/bad'),
+  );
   await client.expect(200, '500 internal_error');
-  client.send(bytesOf('POST', '/v1/pets', { body: animal }) + list);
+  client.send(requestBytes('POST', '/v1/pets', { body: petJson }) + list);
   await client.expect(201, 200);
   await client.send('garbage\r\n\r\n').expect('400 bad_request');
-  const chunked = bytesOf('GET', '/healthz', { headers: ['Transfer-Encoding: chunked'] });
+  const chunked = requestBytes('GET', '/healthz', { headers: ['Transfer-Encoding: chunked'] });
   await exchange(running.port, `${chunked}x\r\n`);
   await running.petstore.fetch('http://a/bad');
   assert.deepEqual(statuses, [200, 500, 201, 200, 400, 400, 500]);
@@ -164,33 +168,36 @@ test('passes method, route, status, key name, path, address and duration of each
       heard.push([method, route, status, keyName, path, address].join(' '));
     });
   const { port, petstore } = await startWith(t, watch);
-  const targetOf = (target: string) => bytesOf('GET', target, noKey);
+  const targetOf = (target: string) => requestBytes('GET', target, noKey);
   const long = 'a'.repeat(60_000);
-  const asked: readonly (readonly [bytes: string, heard: string])[] = [
-    [bytesOf('GET', '/v1/pets?limit=3'), 'GET /v1/pets 200 key-1 /v1/pets 127.0.0.1'],
-    [bytesOf('POST', '/v1/pets', { body: animal }), 'POST /v1/pets 201 key-1 /v1/pets 127.0.0.1'],
+  const rows: readonly (readonly [bytes: string, heard: string])[] = [
+    [requestBytes('GET', '/v1/pets?limit=3'), 'GET /v1/pets 200 key-1 /v1/pets 127.0.0.1'],
     [
-      bytesOf('GET', '/v1/%70ets/77?key=secret'),
+      requestBytes('POST', '/v1/pets', { body: petJson }),
+      'POST /v1/pets 201 key-1 /v1/pets 127.0.0.1',
+    ],
+    [
+      requestBytes('GET', '/v1/%70ets/77?key=secret'),
       'GET /v1/pets/{petId} 404 key-1 /v1/%70ets/77 127.0.0.1',
     ],
-    [bytesOf('HEAD', '/v1/pets', noKey), 'HEAD /v1/pets 401  /v1/pets 127.0.0.1'],
-    [bytesOf('PUT', '/v1/pets'), 'PUT /v1/pets 405  /v1/pets 127.0.0.1'],
+    [requestBytes('HEAD', '/v1/pets', noKey), 'HEAD /v1/pets 401  /v1/pets 127.0.0.1'],
+    [requestBytes('PUT', '/v1/pets'), 'PUT /v1/pets 405  /v1/pets 127.0.0.1'],
     [targetOf('/secret/path'), 'GET  404  /secret/path 127.0.0.1'],
     [targetOf('/a//b?'), 'GET  404  /a//b 127.0.0.1'],
     [targetOf('http://user:secret@x/readyz?key=a'), 'GET /readyz 200  /readyz 127.0.0.1'],
     ['GET / HTTP/1.1\r\n\r\n', 'GET  400  / 127.0.0.1'],
     ['garbage\r\n\r\n', '  400   '],
-    [bytesOf('FOO', '/'), '  501   '],
+    [requestBytes('FOO', '/'), '  501   '],
     [targetOf(`/${long}`), '  431   '],
-    [bytesOf('CONNECT', 'a:1'), 'CONNECT  404  a:1 127.0.0.1'],
+    [requestBytes('CONNECT', 'a:1'), 'CONNECT  404  a:1 127.0.0.1'],
     [
-      `${bytesOf('GET', '/healthz', { headers: ['Connection: close'] })}garbage`,
+      `${requestBytes('GET', '/healthz', { headers: ['Connection: close'] })}garbage`,
       'GET /healthz 200  /healthz 127.0.0.1',
     ],
   ];
-  for (const [bytes, expected] of asked) {
+  for (const [bytes, expected] of rows) {
     const client = await connectTo(t, { port }, bytes);
-    await client.answer(bytes.split(' ')[0]);
+    await client.nextResponse(bytes.split(' ')[0]);
     await sleep(5);
     assert.deepEqual(heard.splice(0), [expected]);
   }
@@ -201,17 +208,17 @@ test('passes method, route, status, key name, path, address and duration of each
 });
 
 test('calls addHeaders for every response to a valid request, in the order of the plugins', async (t) => {
-  const asked: string[] = [];
+  const calls: string[] = [];
   const first: Plugin = ({ addHeaders }) =>
     addHeaders(({ method, header: sent }) => {
-      asked.push(`${method} ${sent('x-a')}`);
+      calls.push(`${method} ${sent('x-a')}`);
       return ['X-First', sent('x-a') ?? 'none'];
     });
   const second: Plugin = ({ addHeaders }) => addHeaders(() => ['X-Second', '2']);
   const { port, petstore } = await startWith(t, first, second);
   const headers = ['x-A: 1', 'X-a: 2'];
   const added = { 'X-First': '1, 2', 'X-Second': '2' };
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ['GET /v1/pets', 200, { headers }, added],
     // The headers of a deprecated route stay.
     ['GET /v1/pets/9', '404 not_found', { headers }, { ...added, Deprecation: '@1795132800' }],
@@ -219,7 +226,7 @@ test('calls addHeaders for every response to a valid request, in the order of th
     ['OPTIONS /v1/pets', 204, { headers }, added],
     ['GET /no', '404 not_found', { headers }, added],
   ]);
-  const chunked = bytesOf('POST', '/v1/pets', {
+  const chunked = requestBytes('POST', '/v1/pets', {
     headers: [...headers, 'Transfer-Encoding: chunked'],
   });
   const broken = await exchange(port, `${chunked}no chunk`, 'POST');
@@ -227,11 +234,11 @@ test('calls addHeaders for every response to a valid request, in the order of th
   assert.equal(header(broken, 'X-First'), '1, 2');
   const response = await petstore.fetch('http://a/v1/pets', { headers: { 'X-A': '3' } });
   assert.deepEqual([response.status, response.headers.get('X-First')], [401, '3']);
-  for (const each of ['GET 3', 'PUT 1, 2', 'GET undefined']) assert.ok(asked.includes(each), each);
-  asked.length = 0;
-  const garbage = await (await connectTo(t, { port }, 'garbage\r\n\r\n')).answer();
+  for (const each of ['GET 3', 'PUT 1, 2', 'GET undefined']) assert.ok(calls.includes(each), each);
+  calls.length = 0;
+  const garbage = await (await connectTo(t, { port }, 'garbage\r\n\r\n')).nextResponse();
   assert.ok(!garbage.headers.has('x-first'));
-  assert.deepEqual(asked, []);
+  assert.deepEqual(calls, []);
 });
 
 test('omits and logs headers of a plugin that are invalid, and sends the response', async (t) => {
@@ -244,9 +251,9 @@ test('omits and logs headers of a plugin that are invalid, and sends the respons
       addHeaders(() => headers);
   };
   const { port, lines } = await startLogged(t, { plugins: [plugin] });
-  const told = { 'X-Fine': '1', 'X-Odd': undefined };
-  const asking = { headers: ['Connection: close'] };
-  await expectAnswer(port, 'GET /healthz', '200 {"status":"ok"}', asking, told);
+  const expected = { 'X-Fine': '1', 'X-Odd': undefined };
+  const closing = { headers: ['Connection: close'] };
+  await expectResponse(port, 'GET /healthz', '200 {"status":"ok"}', closing, expected);
   assert.equal(lines.length, 4);
 });
 
@@ -263,7 +270,7 @@ test('waits in listen and fetch until plugins are open, and rejects listen if a 
     (opening: () => Promise<void>): Plugin =>
       async (host) => {
         await opening();
-        serving('/late', () => okReply('1'))(host);
+        routePlugin('/late', () => okReply('1'))(host);
       },
   ]) {
     const [opening, isOpen] = [gate(), gate()];
@@ -380,14 +387,14 @@ test('sends Content-Length 0 for a reply without a body, and reads the headers o
   const lines = ['X-Count', '0'];
   let count = 0;
   const plugins = [
-    serving('/empty', () => ({ status: 200, headers: [] })),
-    serving('/same', () => ({ status: 304, headers: [] })),
-    serving('/count', () => {
+    routePlugin('/empty', () => ({ status: 200, headers: [] })),
+    routePlugin('/same', () => ({ status: 304, headers: [] })),
+    routePlugin('/count', () => {
       lines[1] = String(++count);
       return { status: 204, headers: lines };
     }),
   ];
-  await expectAnswers((await start(t, { plugins })).port, [
+  await expectResponses((await start(t, { plugins })).port, [
     ['GET /empty', 200, {}, { 'Content-Length': '0', 'Content-Type': undefined }],
     ['GET /same', 304, {}, { 'Content-Length': undefined }],
     ['GET /count', 204, {}, { 'X-Count': '1' }],
@@ -397,19 +404,19 @@ test('sends Content-Length 0 for a reply without a body, and reads the headers o
 
 test('C47 sends no-store unless a reply has cacheControl, by port, handler and fetch', async (t) => {
   const cacheControl = 'public, max-age=86400';
-  const day = serving('/day', () => ({ ...okReply('{}'), cacheControl }));
-  for (const ask of await everyWay(t, await start(t, { plugins: [day] })))
+  const day = routePlugin('/day', () => ({ ...okReply('{}'), cacheControl }));
+  for (const sendRequest of await everyTransport(t, await start(t, { plugins: [day] })))
     for (const [path, expected] of [
       ['/day', cacheControl],
       ['/healthz', 'no-store'],
     ] as const)
-      assert.equal((await ask(path)).headers.get('Cache-Control'), expected);
+      assert.equal((await sendRequest(path)).headers.get('Cache-Control'), expected);
 });
 
 test('includes the time in the queue in the milliseconds of onReply', async (t) => {
   const events: ReplyEvent[] = [];
   let workedMs = Infinity;
-  const slow = serving('/slow', async () => {
+  const slow = routePlugin('/slow', async () => {
     // Both requests come in one packet, so both have arrived by the next tick.
     await nextTurn();
     const since = performance.now();
@@ -421,7 +428,7 @@ test('includes the time in the queue in the milliseconds of onReply', async (t) 
   const client = await connectTo(
     t,
     await startWith(t, slow, watch),
-    bytesOf('GET', '/slow') + bytesOf('GET', '/healthz'),
+    requestBytes('GET', '/slow') + requestBytes('GET', '/healthz'),
   );
   await client.expect(200, 200);
   assert.equal(events.length, 2);
@@ -445,8 +452,8 @@ test('logs hooks that throw or reject, and calls the other hooks', async (t) => 
     host.onReply(({ status }) => heard.push(status));
   };
   const { port, petstore, lines } = await startLogged(t, { plugins: [plugin] });
-  await expectAnswers(port, [
-    ['POST /v1/pets', 201, { body: animal }],
+  await expectResponses(port, [
+    ['POST /v1/pets', 201, { body: petJson }],
     ['GET /openapi.json', 200],
   ]);
   assertError(await exchange(port, 'garbage\r\n\r\n'), 400, 'bad_request');
@@ -676,7 +683,7 @@ test('responds 500 if the log throws, and logs fields and errors that cannot be 
   const odd: Plugin = (host) => {
     const cyclic: Record<string, unknown> = {};
     cyclic['self'] = cyclic;
-    serving('/odd', () => {
+    routePlugin('/odd', () => {
       host.log('info', 'cyclic', cyclic);
       throw unreadable;
     })(host);
@@ -686,11 +693,11 @@ test('responds 500 if the log throws, and logs fields and errors that cannot be 
     plugins: [odd],
     log: (level, message, fields) => lines.push(`${level} ${message} ${JSON.stringify(fields)}`),
   });
-  await expectAnswer(port, 'GET /odd', '500 internal_error');
+  await expectResponse(port, 'GET /odd', '500 internal_error');
   assert.match(lines[0] ?? '', /^info cyclic .*could not be logged/);
   assert.match(lines[1] ?? '', /^error internal error .*odd/);
   const mute = await start(t, { plugins: [odd], log: () => assert.fail('no disk') });
-  await expectAnswers(mute.port, [
+  await expectResponses(mute.port, [
     ['GET /odd', '500 internal_error'],
     ['GET /v1/pets', 200],
   ]);
@@ -722,11 +729,11 @@ test('limits a wrapper’s change of a reply to its own request', async (t) => {
     '/openapi.json',
     '/v1/pets/99',
   ]) {
-    const first = await ask(port, 'GET', path);
-    const mine = await ask(port, 'GET', path, { headers: ['X-Mine: 1'] });
+    const first = await sendRequest(port, 'GET', path);
+    const mine = await sendRequest(port, 'GET', path, { headers: ['X-Mine: 1'] });
     assert.equal(mine.body, '["of one key"]', path);
     for (let count = 0; count < 3; count++) {
-      const again = await ask(port, 'GET', path);
+      const again = await sendRequest(port, 'GET', path);
       assert.equal(again.body, first.body, path);
       assert.equal(again.headers.get('x-seen')?.length, 1, path);
     }
@@ -750,20 +757,21 @@ test('responds 500 and logs a body that is a text instead of a byte string', asy
   const text = { status: 200, headers: [], body: '\u00ff', contentType: 'text/plain' };
   const { port, lines } = await startLogged(t, {
     plugins: [
-      serving('/bytes', () => okReply(json)),
+      routePlugin('/bytes', () => okReply(json)),
       // A body of another media type may have any bytes.
-      serving('/image', () => image),
-      serving('/text', () => Object(text)),
+      routePlugin('/image', () => image),
+      routePlugin('/text', () => Object(text)),
       ...texts.map((text, index) =>
-        serving(`/${index}`, () => Object({ status: 200, headers: [], ...text })),
+        routePlugin(`/${index}`, () => Object({ status: 200, headers: [], ...text })),
       ),
     ],
   });
-  for (const index of texts.keys()) await expectAnswer(port, `GET /${index}`, '500 internal_error');
+  for (const index of texts.keys())
+    await expectResponse(port, `GET /${index}`, '500 internal_error');
   assert.equal(lines.length, texts.length);
   for (const line of lines)
     assert.match(line, /bytes of UTF-8: make them of a text by toByteString/);
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ['GET /bytes', `200 ${toByteString(json)}`],
     ['GET /image', 200],
     ['GET /text', 200],
@@ -816,10 +824,10 @@ test('C49 responds 500 if a handler or hook throws any value, and serves other r
   const wrong = '500 internal_error';
   for (const index of oddities.keys()) {
     await Promise.all([
-      expectAnswer(port, `GET /odd/${index}`, wrong),
-      expectAnswer(port, 'GET /v1/pets', wrong, { headers: [`X-Odd: ${index}`] }),
-      expectAnswer(port, 'GET /v1/pets', 200, { headers: [`X-Odd-Header: ${index}`] }),
-      ...Array.from({ length: 5 }, () => expectAnswer(port, 'GET /v1/pets', 200)),
+      expectResponse(port, `GET /odd/${index}`, wrong),
+      expectResponse(port, 'GET /v1/pets', wrong, { headers: [`X-Odd: ${index}`] }),
+      expectResponse(port, 'GET /v1/pets', 200, { headers: [`X-Odd-Header: ${index}`] }),
+      ...Array.from({ length: 5 }, () => expectResponse(port, 'GET /v1/pets', 200)),
     ]);
     const faults = lines.splice(0).filter((line) => line.includes("'internal error'"));
     assert.ok(faults.length >= 2, `${index}`);
@@ -842,18 +850,18 @@ test('awaits a thenable given to waitFor only once', async () => {
 });
 
 test('passes the query to a plugin’s handler as the client sent it', async (t) => {
-  const asked = serving('/asked', ({ query }) => okReply(JSON.stringify(query.text)));
-  await expectAnswers((await start(t, { plugins: [asked] })).port, [
-    ['GET /asked', '200 ""'],
-    ['GET /asked?', '200 ""'],
-    ['GET /asked?a=%41', '200 "a=%41"'],
+  const queryText = routePlugin('/query', ({ query }) => okReply(JSON.stringify(query.text)));
+  await expectResponses((await start(t, { plugins: [queryText] })).port, [
+    ['GET /query', '200 ""'],
+    ['GET /query?', '200 ""'],
+    ['GET /query?a=%41', '200 "a=%41"'],
   ]);
 });
 
 test('sends only the head of a truncated reply without a body', async (t) => {
-  const cut = serving('/cut', () => ({ status: 200, headers: [], cut: 'truncate' }));
+  const cut = routePlugin('/cut', () => ({ status: 200, headers: [], cut: 'truncate' }));
   const client = await connectTo(t, await start(t, { plugins: [cut] }));
-  client.send(bytesOf('GET', '/cut'));
+  client.send(requestBytes('GET', '/cut'));
   await until('the end', () => client.hasEnded);
   assert.match(client.received, /^HTTP\/1.1 200 .*\r\n\r\n$/s);
 });

@@ -328,7 +328,7 @@ test('C11 C12 finds the same route as a simple comparison of segments', () => {
   };
   holds(
     3_000,
-    fc.property(routes, fc.array(paths, { minLength: 1, maxLength: 8 }), (known, asked) => {
+    fc.property(routes, fc.array(paths, { minLength: 1, maxLength: 8 }), (known, requested) => {
       const router = new Routes(Date.now);
       for (const path of known)
         router.add({ path, methods: { GET: { handler: () => emptyReply(204, []) } } });
@@ -340,7 +340,7 @@ test('C11 C12 finds the same route as a simple comparison of segments', () => {
           return undefined;
         }
       };
-      for (const path of [...asked, ...known.map((route) => route.replace(/[{}]/g, ''))])
+      for (const path of [...requested, ...known.map((route) => route.replace(/[{}]/g, ''))])
         assert.deepEqual(find(path), oracle(known, path), path);
     }),
   );

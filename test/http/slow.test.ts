@@ -13,8 +13,8 @@ import { Exchange } from '../../dist/http/exchange.js';
 import { ConnectionHeaders, HttpDate, UnsentBytes } from '../../dist/http/wire.js';
 import { emptyReply } from '../../dist/reply.js';
 import { Client, header } from '../support/client.js';
-import { bytesOf, connectTo, key, start } from '../support/fixture.js';
-import { heldKeys, okReply, serving, startWith } from '../support/scenes.js';
+import { requestBytes, connectTo, key, start } from '../support/fixture.js';
+import { blockedKeys, okReply, routePlugin, startWith } from '../support/scenes.js';
 import { newCertificate } from '../support/certificate.js';
 
 /** Asserts a time, with 0.3 s less and 2 s more for the sweep and a busy machine. */
@@ -31,7 +31,7 @@ describe('C44 time limits', { concurrency: true }, () => {
     const count = 240;
     const headers = [`X-Pad: ${'x'.repeat(1_500)}`];
     client.pause();
-    client.send(bytesOf('GET', '/v1/pets?limit=100', { headers }).repeat(count));
+    client.send(requestBytes('GET', '/v1/pets?limit=100', { headers }).repeat(count));
     await sleep(12_000);
     client.resume();
     await client.expect(...Array<number>(count).fill(200));
@@ -42,11 +42,11 @@ describe('C44 time limits', { concurrency: true }, () => {
     ['slow', 'a'],
   ] as const)
     test(`C44 gives a ${what} head 10 s from the slow response before it`, async (t) => {
-      const slow = serving('/slow', () => sleep(11_500, okReply('1')));
+      const slow = routePlugin('/slow', () => sleep(11_500, okReply('1')));
       const client = await connectTo(
         t,
         await startWith(t, slow),
-        `${bytesOf('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `,
+        `${requestBytes('GET', '/slow')}GET /v1/pets HTTP/1.1\r\nX: `,
       );
       await client.expect(200);
       const since = performance.now();
@@ -85,9 +85,9 @@ describe('C44 time limits', { concurrency: true }, () => {
       await once(socket, 'readable');
       return { petstore, socket };
     };
-    const asked = bytesOf('GET', '/v1/pets?limit=100');
-    const garbage = await begin(`${asked}garbage\r\n\r\n`);
-    const stopping = await begin(asked);
+    const verifying = requestBytes('GET', '/v1/pets?limit=100');
+    const garbage = await begin(`${verifying}garbage\r\n\r\n`);
+    const stopping = await begin(verifying);
     const stopped = stopping.petstore.close();
     // Longer than the server reads after its last response (C51).
     await sleep(1_500);
@@ -186,14 +186,14 @@ test('C44 closes an idle connection after 72 s, but no connection in use', async
   const real = performance.now.bind(performance);
   let ahead = 0;
   t.mock.method(performance, 'now', () => real() + ahead);
-  const { keys, letIn } = heldKeys();
+  const { keys, unblock } = blockedKeys();
   const { port } = await start(t, { keys: (token) => (token === 'slow' ? keys() : 'quick') });
   const clients = await Promise.all([Client, Client, Client].map((each) => each.connect(port)));
   const [idle, asking, waiting] = clients;
   assert.ok(idle && asking && waiting);
-  const served = (client: Client) => client.send(bytesOf('GET', '/v1/pets')).expect(200);
+  const served = (client: Client) => client.send(requestBytes('GET', '/v1/pets')).expect(200);
   for (const client of clients) await served(client);
-  waiting.send(bytesOf('GET', '/v1/pets', { authorization: 'Bearer slow' }));
+  waiting.send(requestBytes('GET', '/v1/pets', { authorization: 'Bearer slow' }));
   // The server sweeps twice a second, and counts from its first sweep.
   for (let sweeps = 0; !idle.hasEnded && sweeps < 20; sweeps++) {
     await served(asking);
@@ -203,7 +203,7 @@ test('C44 closes an idle connection after 72 s, but no connection in use', async
   assert.ok(ahead > 72_000);
   await idle.closed();
   await served(asking);
-  letIn();
+  unblock();
   await waiting.expect(200);
   // The idle time begins with the response, not with the last byte that arrived.
   await sleep(1_100);
@@ -212,12 +212,12 @@ test('C44 closes an idle connection after 72 s, but no connection in use', async
 
 test('C44 closes a connection after keepAliveSeconds, and sends them in Keep-Alive', async (t) => {
   const { port } = await start(t, {}, { keepAliveSeconds: 1 });
-  const client = await connectTo(t, { port }, bytesOf('GET', '/v1/pets'));
+  const client = await connectTo(t, { port }, requestBytes('GET', '/v1/pets'));
   assert.equal(header(await client.expect(200), 'Keep-Alive'), 'timeout=1');
   await client.closed();
 
   const long = await start(t, {}, { keepAliveSeconds: 600 });
-  const kept = await connectTo(t, long, bytesOf('GET', '/v1/pets'));
+  const kept = await connectTo(t, long, requestBytes('GET', '/v1/pets'));
   assert.equal(header(await kept.expect(200), 'Keep-Alive'), 'timeout=600');
 });
 

@@ -9,17 +9,17 @@ import { PetstoreError } from '../../dist/index.js';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
 import { Client, header } from '../support/client.js';
-import { bytesOf, connectTo, key, start, type Running } from '../support/fixture.js';
+import { requestBytes, connectTo, key, start, type Running } from '../support/fixture.js';
 import {
-  animal,
-  expectAnswer,
-  expectAnswers,
-  heldStorage,
+  petJson,
+  expectResponse,
+  expectResponses,
+  blockedStorage,
   noKey,
   plainStorage,
 } from '../support/scenes.js';
 
-const add = bytesOf('POST', '/v1/pets', { body: animal });
+const add = requestBytes('POST', '/v1/pets', { body: petJson });
 const later = { 'Retry-After': '1' };
 
 /** Checks the status and the Connection header of the next response. */
@@ -33,11 +33,11 @@ test('C48 responds 503 with Retry-After if the storage rejects writes, and serve
     Promise.reject(new PetstoreError('unavailable', 'The disk is full.', { cause }));
   const storage = plainStorage(() => ({ insert: refusing, ready: refusing }));
   const { port } = await start(t, { storage });
-  const adding = { body: animal };
+  const adding = { body: petJson };
   const refusal = '{"code":"unavailable","message":"The disk is full.","status":503}';
-  const answer = await expectAnswer(port, 'POST /v1/pets', `503 ${refusal}`, adding, later);
-  assert.equal(answer.kept, true);
-  await expectAnswers(port, [
+  const response = await expectResponse(port, 'POST /v1/pets', `503 ${refusal}`, adding, later);
+  assert.equal(response.kept, true);
+  await expectResponses(port, [
     ['GET /v1/pets', '200 []'],
     ['GET /v1/pets/1', '404 not_found'],
     ['GET /readyz', '503 unavailable', noKey, later],
@@ -73,25 +73,25 @@ test('C77 checks the storage once a second, however many probes arrive', async (
 test('C48 responds 503 to /readyz while it drains, and serves all else', async (t) => {
   const { port, petstore } = await start(t);
   const { drain } = petstore;
-  await expectAnswer(port, 'GET /readyz', 200, noKey);
+  await expectResponse(port, 'GET /readyz', 200, noKey);
   for (let times = 0; times < 2; times++) drain();
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ['GET /readyz', '503 unavailable', noKey, later],
     ['GET /healthz', 200],
     ['GET /v1/pets', 200],
-    ['POST /v1/pets', 201, { body: animal }],
+    ['POST /v1/pets', 201, { body: petJson }],
   ]);
 });
 
 test('C48 finishes requests on open connections during shutdown, and closes the port', async (t) => {
-  const { storage, inserting, release } = heldStorage();
+  const { storage, inserting, release } = blockedStorage();
   const running = await start(t, { storage });
   const [busy, half, idle] = [
     await connectTo(t, running),
     await connectTo(t, running),
     await connectTo(t, running),
   ];
-  await expectNext(idle.send(bytesOf('GET', '/healthz')), 200, 'keep-alive');
+  await expectNext(idle.send(requestBytes('GET', '/healthz')), 200, 'keep-alive');
   busy.send(add.repeat(3));
   half.send('GET /v1/pets HTTP/1.1\r\nHo');
   await inserting;
@@ -111,11 +111,11 @@ test('C48 finishes requests on open connections during shutdown, and closes the 
 
 test('C48 serves a request that arrives on an idle connection during shutdown', async (t) => {
   const running = await start(t);
-  const client = await connectTo(t, running, bytesOf('GET', '/healthz'));
+  const client = await connectTo(t, running, requestBytes('GET', '/healthz'));
   await expectNext(client, 200, 'keep-alive');
   const closing = running.petstore.close();
   await sleep(50);
-  await expectNext(client.send(bytesOf('GET', '/v1/pets')), 200, 'close');
+  await expectNext(client.send(requestBytes('GET', '/v1/pets')), 200, 'close');
   await client.closed();
   await closing;
 });
@@ -131,7 +131,7 @@ async function closesPromptly({ petstore }: Running): Promise<void> {
 }
 
 test('C48 responds 503 to an incomplete head at shutdown, without waiting for the rest', async (t) => {
-  const get = bytesOf('GET', '/v1/pets');
+  const get = requestBytes('GET', '/v1/pets');
   const halves = ['G', 'GET /v1/pets HTTP/1.1\r\nHost: ', '\r\n', get.slice(0, -1)];
   await Promise.all(
     halves.flatMap((half) =>
@@ -155,7 +155,7 @@ test('C48 responds 503 to an incomplete head at shutdown, without waiting for th
 
 test('C48 closes a connection whose incomplete head came with the previous request', async (t) => {
   const running = await start(t);
-  const client = await connectTo(t, running, `${bytesOf('GET', '/v1/pets')}GET /v1`);
+  const client = await connectTo(t, running, `${requestBytes('GET', '/v1/pets')}GET /v1`);
   await client.expect(200);
   const closing = closesPromptly(running);
   await client.closed();
@@ -177,7 +177,7 @@ test('C48 closes TLS connections at shutdown in the middle of their handshake', 
 });
 
 test('C48 responds 503 to an incomplete head under TLS, and serves a request in flight', async (t) => {
-  const { storage, inserting, release } = heldStorage();
+  const { storage, inserting, release } = blockedStorage();
   const running = await start(t, { storage }, { tls: newCertificate() });
   const open = async (ending: Ending, bytes: string) => {
     const socket = connectTls({

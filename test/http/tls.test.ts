@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
 import { start } from '../support/fixture.js';
-import { heldKeys } from '../support/scenes.js';
+import { blockedKeys } from '../support/scenes.js';
 
 /** Returns the SHA-256 of the certificate that a new connection gets. */
 async function fingerprint(port: number): Promise<string> {
@@ -119,7 +119,7 @@ test('setTls throws a TypeError for a port without TLS', async (t) => {
 });
 
 test('close soon ends a connection without a handshake, but no request in flight', async (t) => {
-  const { keys, asked, letIn } = heldKeys();
+  const { keys, verifying, unblock } = blockedKeys();
   const { petstore, port } = await start(t, { keys }, { tls: newCertificate() });
   const silent = connectPlain({ port, host: '127.0.0.1' }).resume();
   atEnd(t, () => silent.destroy());
@@ -127,11 +127,11 @@ test('close soon ends a connection without a handshake, but no request in flight
   const silentEnds = once(silent, 'close');
   const busy = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
   atEnd(t, () => busy.destroy());
-  let answer = '';
-  busy.setEncoding('latin1').on('data', (text: string) => (answer += text));
+  let response = '';
+  busy.setEncoding('latin1').on('data', (text: string) => (response += text));
   const busyEnds = once(busy, 'close');
   busy.write('GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer a\r\n\r\n');
-  await asked;
+  await verifying;
 
   const since = performance.now();
   const closed = petstore.close();
@@ -139,9 +139,9 @@ test('close soon ends a connection without a handshake, but no request in flight
   // Longer than the time after which idle connections are closed.
   await sleep(500);
   assert.ok(!busy.destroyed);
-  letIn();
+  unblock();
   await Promise.all([closed, busyEnds]);
   const closedMs = performance.now() - since;
-  assert.match(answer, /^HTTP\/1\.1 200 [\s\S]*\[\]$/);
+  assert.match(response, /^HTTP\/1\.1 200 [\s\S]*\[\]$/);
   assert.ok(closedMs < 4_000, `closed after ${closedMs} ms`);
 });

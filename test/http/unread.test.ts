@@ -9,7 +9,7 @@ import { memoryStorage } from '../../dist/index.js';
 import { asByteString } from '../../dist/json.js';
 import { pageReply } from '../../dist/paging.js';
 import { Pieces } from '../../dist/reply.js';
-import { bytesOf, start } from '../support/fixture.js';
+import { requestBytes, start } from '../support/fixture.js';
 
 /** A client that requests a page of 6 MB, and reads only on demand. */
 class Reader {
@@ -33,7 +33,9 @@ class Reader {
     this.ended = new Promise((resolve) =>
       this.#socket.once('close', () => resolve((performance.now() - this.#sentAt) / 1_000)),
     );
-    this.#socket.write(bytesOf('GET', '/v1/pets?limit=100', { headers: ['Connection: close'] }));
+    this.#socket.write(
+      requestBytes('GET', '/v1/pets?limit=100', { headers: ['Connection: close'] }),
+    );
   }
 
   /** Reads until the connection closes. */

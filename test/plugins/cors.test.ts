@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { corsPlugin } from '../../dist/plugins/cors.js';
 import { header } from '../support/client.js';
 import { command } from '../support/command.js';
-import { start, type Words } from '../support/fixture.js';
+import { start, type RequestParts } from '../support/fixture.js';
 import { assertRefused, folder, startServer } from '../support/process.js';
-import { animal, expectAnswer, expectAnswers, noKey } from '../support/scenes.js';
+import { petJson, expectResponse, expectResponses, noKey } from '../support/scenes.js';
 import { serverWithoutLibraries } from './bare.js';
 
 const [ours, another, theirs] = [
@@ -19,7 +19,7 @@ const allow = 'Access-Control-Allow-Origin';
 
 test('pages of listed origins may read every response, and other pages none', async (t) => {
   const { port, petstore } = await start(t, { plugins });
-  const body = animal;
+  const body = petJson;
   for (const [request, status, { headers = [], ...parts } = {}] of [
     ['POST /v1/pets', 201, { body }],
     ['GET /v1/pets', 200],
@@ -37,13 +37,13 @@ test('pages of listed origins may read every response, and other pages none', as
     ['POST /v1/pets', 415, { body, headers: ['Content-Type: a/b'] }],
     ['GET /v1/pets', 431, { headers: [`X: ${'x'.repeat(20_000)}`] }],
     ['GET /openapi.json', 200, noKey],
-  ] as readonly (readonly [string, number, Words?])[])
+  ] as readonly (readonly [string, number, RequestParts?])[])
     for (const origin of [ours, another, theirs, 'null', 'https://APP.example', `${ours}/`, '']) {
       const isListed = origin === ours || origin === another;
       // Without Vary a cache would serve the response for another origin.
       const told = { [allow]: isListed ? origin : undefined, Vary: 'Origin' };
       const sent = { ...parts, headers: [...headers, `oRiGiN: ${origin}`] };
-      const response = await expectAnswer(port, request, status, sent, told);
+      const response = await expectResponse(port, request, status, sent, told);
       const exposed = header(response, 'Access-Control-Expose-Headers')?.split(',');
       for (const name of ['Link', 'Location', 'Deprecation', 'Sunset', 'Accept'])
         assert.ok(!isListed || exposed?.includes(name), name);
@@ -64,7 +64,7 @@ test('a preflight needs no key, and allows the requested method and headers for 
   });
   const { port } = await start(t, { plugins });
   for (const path of ['/v1/pets', '/v1/pets/1']) {
-    const response = await expectAnswer(port, `OPTIONS ${path}`, 204, preflight(ours), {
+    const response = await expectResponse(port, `OPTIONS ${path}`, 204, preflight(ours), {
       [allow]: ours,
       'Access-Control-Allow-Headers': requestedHeaders,
       'Access-Control-Max-Age': '600',
@@ -76,14 +76,14 @@ test('a preflight needs no key, and allows the requested method and headers for 
   const plain = await start(t);
   const closed = await start(t, { plugins: [corsPlugin({ origins: [] })] });
   const nothing = { [allow]: undefined };
-  await expectAnswer(port, 'OPTIONS /v1/pets', 204, preflight(theirs), nothing);
+  await expectResponse(port, 'OPTIONS /v1/pets', 204, preflight(theirs), nothing);
   const { headers } = preflight(ours);
   for (const each of [plain, closed])
-    await expectAnswers(each.port, [
+    await expectResponses(each.port, [
       ['GET /v1/pets', 200, { headers }, nothing],
       ['OPTIONS /v1/pets', 204, { headers }, nothing],
     ]);
-  const { came } = await expectAnswer(plain.port, 'OPTIONS /v1/pets', 204, { headers });
+  const { came } = await expectResponse(plain.port, 'OPTIONS /v1/pets', 204, { headers });
   assert.doesNotMatch(came, /^(access-control|vary)/im);
 });
 

@@ -9,13 +9,13 @@ import { corsPlugin } from '../../dist/plugins/cors.js';
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { header } from '../support/client.js';
-import { key, start, stored, type Running } from '../support/fixture.js';
+import { key, start, storedPets, type Running } from '../support/fixture.js';
 import { assertRefused, folder, root, StartedServer, startServer } from '../support/process.js';
 import {
-  animal,
+  petJson,
   documentOf,
-  expectAnswer,
-  expectAnswers,
+  expectResponse,
+  expectResponses,
   keyHeaders,
   noKey,
   startWith,
@@ -93,7 +93,7 @@ test(
       await shown(operation, 201),
       '{\n  "id": 3,\n  "name": "\\"5\\": 1e9",\n  "categoryId": -9223372036854775807\n}',
     );
-    const [, second, third] = await stored(running);
+    const [, second, third] = await storedPets(running);
     assert.deepEqual([second, third], ['2 Tüm 猫 7 pending', '3 "5": 1e9 -9223372036854775807 -']);
     assert.equal(JSON.parse(await shown(await tryOut(page, 'listPets'), 200)).length, 3);
 
@@ -123,7 +123,7 @@ test(
         String,
       )`);
     };
-    const post = { method: 'POST', headers: keyHeaders, body: animal };
+    const post = { method: 'POST', headers: keyHeaders, body: petJson };
     const list = { headers: keyHeaders };
     const next = '</v1/pets?limit=1&after=1>; rel="next"';
     for (const [path, init, expected] of [
@@ -135,7 +135,7 @@ test(
       assert.deepEqual(await call(listed, path, init), expected);
     for (const init of [post, {}])
       assert.match(String(await call(other, '/v1/pets', init)), /^TypeError/);
-    await expectAnswer(port, 'GET /v1/pets?after=2', '200 []');
+    await expectResponse(port, 'GET /v1/pets?after=2', '200 []');
   },
 );
 
@@ -153,7 +153,7 @@ test('C58 /docs and its files need no key, and their policy forbids inline scrip
     ['/swagger-ui-bundle.js', script, library],
   ] as const) {
     const told = { 'Content-Type': type, 'Cache-Control': caching };
-    const response = await expectAnswer(port, `GET /docs${file}`, 200, noKey, told);
+    const response = await expectResponse(port, `GET /docs${file}`, 200, noKey, told);
     const policy = header(response, 'Content-Security-Policy') ?? '';
     assert.match(policy, /default-src 'none'; script-src 'self';/);
     assert.doesNotMatch(policy, /unsafe|https?:|\*/);
@@ -165,7 +165,7 @@ test('C58 /docs and its files need no key, and their policy forbids inline scrip
     }
   }
   const missing = ['//', '/package.json', '/..%2fpackage.json', '/swagger-ui.css.map'];
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ['HEAD /docs', 200],
     ['GET /docs/', 200, noKey, { 'Content-Type': html }],
     ...missing.map((file) => [`GET /docs${file}`, 404] as const),

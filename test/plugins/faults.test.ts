@@ -5,16 +5,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { createPetstore, emptyReply, memoryStorage, type Plugin } from '../../dist/index.js';
 import { faultsPlugin } from '../../dist/plugins/faults.js';
-import { assertError, Client, type Answer } from '../support/client.js';
-import { ask, bytesOf, connectTo, key, start, type Running } from '../support/fixture.js';
+import { assertError, Client, type RawResponse } from '../support/client.js';
 import {
-  animal,
+  sendRequest,
+  requestBytes,
+  connectTo,
+  key,
+  start,
+  type Running,
+} from '../support/fixture.js';
+import {
+  petJson,
   countingPets,
   documentOf,
-  everyWay,
-  expectAnswer,
-  expectAnswers,
-  firstAnimal,
+  everyTransport,
+  expectResponse,
+  expectResponses,
+  firstPetJson,
   keyHeaders,
   noKey,
   plainStorage,
@@ -35,12 +42,12 @@ const startFaulty = (t: TestContext, options: Parameters<typeof start>[1] = {}):
 const withFault = (fault: string, ...headers: readonly string[]) => ({
   headers: [`Petstore-Fault: ${fault}`, ...headers],
 });
-const post = (port: number, fault: string, ...headers: readonly string[]): Promise<Answer> =>
-  ask(port, 'POST', '/v1/pets', { body: animal, ...withFault(fault, ...headers) });
+const post = (port: number, fault: string, ...headers: readonly string[]): Promise<RawResponse> =>
+  sendRequest(port, 'POST', '/v1/pets', { body: petJson, ...withFault(fault, ...headers) });
 /** Returns a request to add a pet with an idempotency key. */
-const keyed = (value: string) => ({ body: animal, headers: [`Idempotency-Key: ${value}`] });
+const keyed = (value: string) => ({ body: petJson, headers: [`Idempotency-Key: ${value}`] });
 const count = async (port: number): Promise<number> =>
-  JSON.parse((await ask(port, 'GET', '/v1/pets')).body).length;
+  JSON.parse((await sendRequest(port, 'GET', '/v1/pets')).body).length;
 const add = 'POST /v1/pets';
 const list = 'GET /v1/pets';
 
@@ -57,8 +64,8 @@ test('C61 a fault status has its Error body and Retry-After, and no pet is added
     [' before , status=503 ', '503 unavailable', '1'],
     ['delay=1,status=503', '503 unavailable', '1'],
   ] as const) {
-    const parts = { body: animal, ...withFault(fault) };
-    await expectAnswer(port, add, expected, parts, { 'Retry-After': retryAfter });
+    const parts = { body: petJson, ...withFault(fault) };
+    await expectResponse(port, add, expected, parts, { 'Retry-After': retryAfter });
   }
   assert.equal(await count(port), 0);
 });
@@ -66,11 +73,11 @@ test('C61 a fault status has its Error body and Retry-After, and no pet is added
 test('C61 a fault with `after` stores the pet, and a retry with its key adds nothing', async (t) => {
   const { port } = await startFaulty(t);
   assertError(await post(port, 'status=503,after', 'Idempotency-Key: one'), 503, 'unavailable');
-  await expectAnswer(port, add, `201 ${firstAnimal}`, keyed('one'));
+  await expectResponse(port, add, `201 ${firstPetJson}`, keyed('one'));
   assert.equal(await count(port), 1);
   // If the operation fails, its error is the response, because the fault comes after success.
   const bad = { body: '{}', ...withFault('status=503,after') };
-  await expectAnswer(port, add, '400 invalid_body', bad);
+  await expectResponse(port, add, '400 invalid_body', bad);
 });
 
 test('C61 a delay before or after the operation lasts at least the requested time', async (t) => {
@@ -102,14 +109,14 @@ test('C61 an invalid fault is 400 with the syntax, and the operation is not carr
 test('C61 the header has no effect without a valid key, outside /v1 or without the plugin', async (t) => {
   const { port } = await startFaulty(t);
   const parts = withFault('status=503');
-  await expectAnswers(port, [
+  await expectResponses(port, [
     [list, '401 unauthorized', { ...parts, ...noKey }],
     ['GET /healthz', 200, parts],
     ['OPTIONS /v1/pets', 204, parts],
     ['GET /v1/nothing', '404 not_found', parts],
     [list, '503 unavailable', parts],
   ]);
-  await expectAnswer((await start(t)).port, list, 200, parts);
+  await expectResponse((await start(t)).port, list, 200, parts);
 });
 
 test('C61 the OpenAPI document describes the header, the faults and the paths of the plugin', async (t) => {
@@ -165,7 +172,7 @@ test('C62 drop resets the connection without a response, and truncate after half
   const { port } = await startFaulty(t);
   const send = (fault: string, id: string) => {
     const { body, headers } = keyed(id);
-    return read(port, bytesOf('POST', '/v1/pets', { body, ...withFault(fault, ...headers) }));
+    return read(port, requestBytes('POST', '/v1/pets', { body, ...withFault(fault, ...headers) }));
   };
   // With `after` the pet is stored without a response, which is why idempotency keys exist.
   for (const [fault, kept] of [
@@ -176,11 +183,11 @@ test('C62 drop resets the connection without a response, and truncate after half
     assert.deepEqual(await send(fault, 'a'), ['', 'ECONNRESET']);
     assert.equal(await count(port), kept);
   }
-  await expectAnswer(port, add, `201 ${firstAnimal}`, keyed('a'));
+  await expectResponse(port, add, `201 ${firstPetJson}`, keyed('a'));
   assert.equal(await count(port), 1);
 
   const [text, code] = await send('truncate,after', 'b');
-  const whole = firstAnimal.replace('1', '2');
+  const whole = firstPetJson.replace('1', '2');
   assert.equal(code, 'ECONNRESET');
   assert.match(text, new RegExp(`^HTTP/1.1 201 .*\r\nContent-Length: ${whole.length}\r\n`, 's'));
   assert.equal(text.split('\r\n\r\n')[1], whole.slice(0, whole.length / 2));
@@ -191,19 +198,21 @@ test('C62 drop resets the connection without a response, and truncate after half
 
 test('C62 a request pipelined after a dropped one is not carried out', async (t) => {
   const { port } = await startFaulty(t);
-  const dropped = bytesOf('GET', '/v1/pets', withFault('drop'));
-  const [text] = await read(port, dropped + bytesOf('POST', '/v1/pets', { body: animal }));
+  const dropped = requestBytes('GET', '/v1/pets', withFault('drop'));
+  const [text] = await read(port, dropped + requestBytes('POST', '/v1/pets', { body: petJson }));
   assert.equal(text, '');
   assert.equal(await count(port), 0);
 });
 
 test('C62 a cut rejects `fetch` like a network error, and destroys the socket of `handler`', async (t) => {
-  const [, ...ways] = await everyWay(t, await startFaulty(t));
+  const [, ...ways] = await everyTransport(t, await startFaulty(t));
   for (const fault of ['drop', 'truncate', 'drop,after', 'truncate,after'])
-    for (const ask of ways) {
-      const asking = ask('/v1/pets', { headers: { ...keyHeaders, 'Petstore-Fault': fault } });
+    for (const sendRequest of ways) {
+      const asking = sendRequest('/v1/pets', {
+        headers: { ...keyHeaders, 'Petstore-Fault': fault },
+      });
       const text = asking.then((response) => response.text());
-      const message = ask === ways[1] ? /^fetch failed$/ : /./;
+      const message = sendRequest === ways[1] ? /^fetch failed$/ : /./;
       await assert.rejects(text, { name: 'TypeError', message }, fault);
     }
 });
@@ -214,7 +223,7 @@ test('C61 a delay with `within` lets a second request with the same key get 409'
   const slow = post(port, 'delay=700,within', ...headers);
   // Repeats the request until the first one has its response.
   for (let busy = 0; ; busy++) {
-    const response = await ask(port, 'POST', '/v1/pets', { body, headers });
+    const response = await sendRequest(port, 'POST', '/v1/pets', { body, headers });
     if (response.status === 201) {
       assert.ok(busy > 0);
       assert.equal(response.body, (await slow).body);
@@ -227,7 +236,7 @@ test('C61 a delay with `within` lets a second request with the same key get 409'
 });
 
 const setRules = (port: number, rules: unknown, body = JSON.stringify({ rules })) =>
-  ask(port, 'PUT', '/v1/faults', { body });
+  sendRequest(port, 'PUT', '/v1/faults', { body });
 const rules = 'GET /v1/faults';
 const first = 'GET /v1/pets/1';
 
@@ -243,9 +252,9 @@ test('C61 a rule skips and counts matching requests, and a header takes preceden
   assert.deepEqual([set.status, set.body], [200, left(2, null)]);
 
   for (const status of [201, 503, 503, 201])
-    await expectAnswer(port, add, status, { body: animal });
+    await expectResponse(port, add, status, { body: petJson });
   assert.equal(await count(port), 4);
-  await expectAnswers(port, [
+  await expectResponses(port, [
     [first, '500 internal_error'],
     [first, '429 too_many_requests', withFault('status=429')],
     [rules, `200 ${left(0, null)}`],
@@ -258,9 +267,9 @@ test('C61 a rule skips and counts matching requests, and a header takes preceden
 
 test('C61 a rule for all requests spares the plugin and requests without a key', async (t) => {
   const { port } = await startWith(t, faultsPlugin({ rules: [{ fault: 'drop' }] }));
-  const [text] = await read(port, bytesOf('GET', '/v1/pets'));
+  const [text] = await read(port, requestBytes('GET', '/v1/pets'));
   assert.equal(text, '');
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ['GET /healthz', 200],
     [rules, '200 {"rules":[{"fault":"drop","left":null}]}'],
     ['POST /v1/reset', 204],
@@ -299,7 +308,7 @@ test('C61 an invalid rule is 400 with its number and a hint, and changes no rule
     assert.equal(message, 'The body must be {"rules":[…]}.');
   }
   assertError(await setRules(port, [], '{'), 400, 'invalid_json');
-  await expectAnswer(port, list, '503 unavailable');
+  await expectResponse(port, list, '503 unavailable');
   assert.throws(() => faultsPlugin({ rules: [{ fault: 'drip' }] }), {
     name: 'TypeError',
     message: `faultsPlugin: rule 1 is wrong: ${noFault}`,
@@ -312,27 +321,27 @@ for (const isByProgram of [false, true]) {
     const storage = memoryStorage({ pets: [{ name: 'Tom', categoryId: 7n }] });
     const { port } = await startFaulty(t, { storage });
     const tom = '{"id":1,"name":"Tom","categoryId":7}';
-    const second = firstAnimal.replace('1', '2');
+    const second = firstPetJson.replace('1', '2');
     const page = 'GET /v1/pets?limit=1&after=1';
-    const adding = { body: animal };
-    await expectAnswers(port, [
+    const adding = { body: petJson };
+    await expectResponses(port, [
       ...Array.from({ length: 3 }, () => [add, 201, adding] as const),
-      [add, `201 ${firstAnimal.replace('1', '5')}`, keyed('k')],
+      [add, `201 ${firstPetJson.replace('1', '5')}`, keyed('k')],
       // A full page is cached when it is requested again.
       ...Array.from({ length: 3 }, () => [page, `200 [${second}]`] as const),
     ]);
     await setRules(port, [{ path: '/v1/pets/{petId}', fault: 'status=500' }]);
 
     if (isByProgram) await storage.reset();
-    else await expectAnswer(port, 'POST /v1/reset', 204);
-    await expectAnswers(port, [
+    else await expectResponse(port, 'POST /v1/reset', 204);
+    await expectResponses(port, [
       [list, `200 [${tom}]`],
       [page, '200 []'],
       [add, `201 ${second}`, keyed('k')],
     ]);
     assert.equal(storage.size, 2);
     if (isByProgram) return;
-    await expectAnswers(port, [
+    await expectResponses(port, [
       [first, `200 ${tom}`],
       [rules, '200 {"rules":[]}'],
     ]);
@@ -395,7 +404,7 @@ test('C61 a rule that matches no route is 400 and names the nearest route', asyn
       JSON.stringify(rule).slice(0, 99),
     );
   }
-  await expectAnswer(port, 'PATCH /v1/kennels', '500 internal_error');
+  await expectResponse(port, 'PATCH /v1/kennels', '500 internal_error');
   for (const rule of [{ method: 'HEAD' }, { method: 'GET', path: '/v1/pets/{petId}' }])
     assert.equal((await setRules(port, [{ ...rule, fault: 'drop' }])).status, 200);
 });
@@ -448,7 +457,7 @@ test('C61 PUT accepts the rules of GET and continues their counts', async (t) =>
   await setRules(port, given);
   /** Sets the rules that GET returns, and checks that GET returns the same. */
   const putBack = async () => {
-    const { body } = await ask(port, 'GET', '/v1/faults');
+    const { body } = await sendRequest(port, 'GET', '/v1/faults');
     const set = await setRules(port, [], body);
     assert.deepEqual([set.status, set.body], [200, body]);
     return body;
@@ -458,11 +467,11 @@ test('C61 PUT accepts the rules of GET and continues their counts', async (t) =>
   });
   assert.equal(await putBack(), text);
   for (const status of [201, 201, 503, 503, 201, 201]) {
-    await expectAnswer(port, add, status, { body: animal });
+    await expectResponse(port, add, status, { body: petJson });
     await putBack();
   }
   for (const status of [200, 500, 500]) {
-    await expectAnswer(port, first, status);
+    await expectResponse(port, first, status);
     await putBack();
   }
   const parsed = JSON.parse(await putBack());
@@ -470,7 +479,7 @@ test('C61 PUT accepts the rules of GET and continues their counts', async (t) =>
 
   // The option `rules` accepts them too.
   const { port: other } = await startWith(t, faultsPlugin(parsed));
-  await expectAnswer(other, rules, `200 ${JSON.stringify(parsed)}`);
+  await expectResponse(other, rules, `200 ${JSON.stringify(parsed)}`);
 
   const problem =
     'left must be an integer from 0 to times, null if times is left out, or be left out';
@@ -509,8 +518,8 @@ test('C57 C61 a request with the key of a delayed one is validated before the 40
   const slow = post(port, 'delay=30000,within', ...headers);
   await reached.opened;
 
-  const empty = { body: animal, headers: ['Idempotency-Key: '] };
-  await expectAnswers(port, [
+  const empty = { body: petJson, headers: ['Idempotency-Key: '] };
+  await expectResponses(port, [
     [add, '400 invalid_parameter', empty],
     [add, '400 invalid_parameter', { ...empty, headers: ['Idempotency-Key: a b'] }],
     [add, '400 invalid_body', { body: '{}', headers }],
@@ -518,18 +527,18 @@ test('C57 C61 a request with the key of a delayed one is validated before the 40
     [
       add,
       '415 unsupported_media_type',
-      { body: animal, headers: [...headers, 'Content-Type: a/b'] },
+      { body: petJson, headers: [...headers, 'Content-Type: a/b'] },
     ],
     [list, '200 []', { headers }],
     [first, '404 not_found', { headers }],
-    [add, '409 idempotency_in_flight', { body: animal, headers }, { 'Retry-After': '1' }],
+    [add, '409 idempotency_in_flight', { body: petJson, headers }, { 'Retry-After': '1' }],
     [add, '409 idempotency_in_flight', { body: '{"name":"b","categoryId":2}', headers }],
-    [add, `201 ${firstAnimal}`, { body: animal }],
+    [add, `201 ${firstPetJson}`, { body: petJson }],
     [add, 201, keyed('other')],
   ]);
   // An invalid request is 400 at once, because its operation does not begin.
   const bad = { body: '{}', headers: [...headers, 'Petstore-Fault: delay=30000,within'] };
-  await expectAnswer(port, add, '400 invalid_body', bad);
+  await expectResponse(port, add, '400 invalid_body', bad);
   // `close` ends the delay.
   await Promise.all([petstore.close(), slow]);
   assert.equal((await slow).status, 201);
@@ -565,8 +574,8 @@ for (const [how, leave] of Object.entries(leaving))
       [foreign, 'delay=30000'],
       [foreign, 'delay=30000,within'],
     ] as const) {
-      const bytes = bytesOf('POST', '/v1/pets', {
-        body: animal,
+      const bytes = requestBytes('POST', '/v1/pets', {
+        body: petJson,
         headers: [`Petstore-Fault: ${fault}`],
       });
       const client = await connectTo(t, { port }, bytes);
@@ -588,7 +597,7 @@ test('C61 a delay ends if its fetch is aborted, and its request is carried out',
     const controller = new AbortController();
     const { signal } = controller;
     const headers = { ...keyHeaders, 'Petstore-Fault': fault };
-    const init = { method: 'POST', headers, body: animal, signal };
+    const init = { method: 'POST', headers, body: petJson, signal };
     const asking = fetch(new Request('http://any/v1/pets', init));
     await reaches(index + 1);
     controller.abort();
@@ -608,7 +617,7 @@ test('C61 close ends delays, and many delays cause no warning of Node', async ()
       fetch('http://any/v1/pets', {
         method: 'POST',
         headers: { ...keyHeaders, 'Petstore-Fault': fault },
-        body: animal,
+        body: petJson,
       }),
     ),
   );
@@ -626,14 +635,14 @@ test('C62 truncate sends no body to HEAD, and of a long page at most 64 KiB', as
   const foreign = await serve(t, running.petstore.handler);
   const name = 'x'.repeat(50_000);
   for (let i = 0; i < 5; i++) await running.petstore.storage.insert({ name, categoryId: 1n });
-  const page = await ask(running.port, 'GET', '/v1/pets');
+  const page = await sendRequest(running.port, 'GET', '/v1/pets');
   for (const port of [running.port, foreign]) {
     const parts = withFault('truncate,after');
-    const [head] = await read(port, bytesOf('HEAD', '/v1/pets', parts));
+    const [head] = await read(port, requestBytes('HEAD', '/v1/pets', parts));
     assert.match(head, /^HTTP\/1\.1 200 [\s\S]*\r\n\r\n$/);
     assert.match(head, new RegExp(`Content-Length: ${page.body.length}\r\n`, 'i'));
 
-    const [text, code] = await read(port, bytesOf('GET', '/v1/pets', parts));
+    const [text, code] = await read(port, requestBytes('GET', '/v1/pets', parts));
     const body = text.slice(text.indexOf('\r\n\r\n') + 4);
     assert.ok(body === page.body.slice(0, 65_536), `${body.length} bytes`);
     if (port === running.port) assert.equal(code, 'ECONNRESET');
@@ -642,14 +651,17 @@ test('C62 truncate sends no body to HEAD, and of a long page at most 64 KiB', as
 
 test('C63 /v1/reset is 404 if the storage has no reset', async (t) => {
   const { port } = await startFaulty(t, { storage: plainStorage() });
-  await expectAnswer(port, 'POST /v1/reset', '404 not_found');
+  await expectResponse(port, 'POST /v1/reset', '404 not_found');
 });
 
 test('C64 Date is the time of the option `clock`, over a socket and under `handler`', async (t) => {
   const clock = () => Date.UTC(2030, 11, 5, 23, 59, 50);
-  const ways = await everyWay(t, await start(t, { clock }));
-  for (const ask of ways.slice(0, 2))
-    assert.equal((await ask('/v1/pets')).headers.get('Date'), 'Thu, 05 Dec 2030 23:59:50 GMT');
+  const ways = await everyTransport(t, await start(t, { clock }));
+  for (const sendRequest of ways.slice(0, 2))
+    assert.equal(
+      (await sendRequest('/v1/pets')).headers.get('Date'),
+      'Thu, 05 Dec 2030 23:59:50 GMT',
+    );
 });
 
 test('C72 around wraps accepted requests only, with the first plugin outermost', async (t) => {
@@ -667,8 +679,8 @@ test('C72 around wraps accepted requests only, with the first plugin outermost',
       });
   const { port } = await startWith(t, wrapping('outer'), wrapping('inner'));
   const told = { 'X-outer': 'yes', 'X-inner': 'yes' };
-  await expectAnswer(port, list, 200, { headers: ['X-A: 1'] }, told);
-  await expectAnswers(port, [
+  await expectResponse(port, list, 200, { headers: ['X-A: 1'] }, told);
+  await expectResponses(port, [
     [list, 401, noKey],
     ['GET /nothing', 404],
     ['DELETE /v1/pets', 405],

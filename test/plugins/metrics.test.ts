@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { fileStorage } from '../../dist/index.js';
 import { metricsPlugin } from '../../dist/plugins/metrics.js';
 import { add, start } from '../support/fixture.js';
-import { animal, expectAnswer, noKey, plainStorage } from '../support/scenes.js';
+import { petJson, expectResponse, noKey, plainStorage } from '../support/scenes.js';
 import { assertRefused, folder, startServer } from '../support/process.js';
 import { newPath } from '../storage/scene.js';
 import { nodeDisk } from '../../dist/journal/index.js';
@@ -25,7 +25,7 @@ type Values = (
 /** Requests and parses the metrics. */
 async function scrape(port: number): Promise<readonly [Values, ReadonlyMap<string, Family>]> {
   const told = { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' };
-  const { body } = await expectAnswer(port, 'GET /metrics', 200, noKey, told);
+  const { body } = await expectResponse(port, 'GET /metrics', 200, noKey, told);
   assert.ok(!/secret|PROPFIND|key-1/i.test(body));
   const families = readExposition(body);
   return [(name, labels) => sampleValue(families, name, labels), families];
@@ -33,7 +33,7 @@ async function scrape(port: number): Promise<readonly [Values, ReadonlyMap<strin
 
 test('metrics count and time requests by method, route and status, never by path or key', async (t) => {
   const { port } = await start(t, { plugins });
-  await add(port, animal);
+  await add(port, petJson);
   for (const [request, status, parts] of [
     ['GET /v1/pets/1', 200],
     ['GET /v1/pets/1', 200],
@@ -46,7 +46,7 @@ test('metrics count and time requests by method, route and status, never by path
     ['SECRET /', 501],
     ['GET /metrics', 200],
   ] as const)
-    await expectAnswer(port, request, status, parts);
+    await expectResponse(port, request, status, parts);
   const [value, families] = await scrape(port);
   for (const [method, route, status, count] of [
     ['POST', '/v1/pets', '201', 1],
@@ -94,7 +94,7 @@ test('metrics show the stored pets, the size and time of commits, and the queue'
   };
   const storage = await fileStorage(newPath(), { disk: diskWith({ datasync }) });
   const { port } = await start(t, { storage, plugins });
-  await add(port, animal);
+  await add(port, petJson);
   isHeld = true;
   const insert = (name: string) => storage.insert({ name, categoryId: 1n });
   const adding = [insert('b')];
@@ -123,7 +123,7 @@ test('metrics show the stored pets, the size and time of commits, and the queue'
 
 test('metrics leave out values that the storage does not know', async (t) => {
   const { port } = await start(t, { storage: plainStorage(), plugins });
-  await add(port, animal);
+  await add(port, petJson);
   const [value] = await scrape(port);
   for (const name of ['petstore_pets', 'petstore_commit_queue_pets'])
     assert.equal(value(name), undefined);
@@ -132,8 +132,8 @@ test('metrics leave out values that the storage does not know', async (t) => {
 
 test('each petstore counts its own requests, also after another petstore closed', async (t) => {
   const [one, other] = [await start(t, { plugins }), await start(t, { plugins })];
-  for (let count = 0; count < 3; count++) await expectAnswer(one.port, 'GET /v1/pets', 200);
-  await add(other.port, animal);
+  for (let count = 0; count < 3; count++) await expectResponse(one.port, 'GET /v1/pets', 200);
+  await add(other.port, petJson);
   const route = { route: '/v1/pets' };
   const [ofOther] = await scrape(other.port);
   assert.equal(ofOther('http_requests_total', route), 1);

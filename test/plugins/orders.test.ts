@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { createPetstore, fileStorage, memoryStorage } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
-import { assertError, header, type Answer } from '../support/client.js';
-import { ask, key, start, type Running } from '../support/fixture.js';
+import { assertError, header, type RawResponse } from '../support/client.js';
+import { sendRequest, key, start, type Running } from '../support/fixture.js';
 import {
-  animal,
-  expectAnswer,
-  expectAnswers,
-  firstAnimal,
+  petJson,
+  expectResponse,
+  expectResponses,
+  firstPetJson,
   keyHeaders,
   plainStorage,
 } from '../support/scenes.js';
@@ -25,7 +25,7 @@ const order = { body: '{"petId":1,"quantity":1}' };
 /** Returns the JSON of an order of pet 1. */
 const placed = (id: number, quantity = 1): string =>
   `{"id":${id},"petId":1,"quantity":${quantity},"status":"placed","placedAt":"2026-11-21T08:00:00.000Z"}`;
-const idsOf = ({ body }: Answer): readonly number[] =>
+const idsOf = ({ body }: RawResponse): readonly number[] =>
   JSON.parse(body).map(({ id }: { readonly id: number }) => id);
 
 /** Starts a petstore with one pet and the plugin. */
@@ -35,33 +35,33 @@ async function startWithPet(
 ): Promise<Running> {
   const clock = (): number => Date.UTC(2026, 10, 21, 8);
   const running = await start(t, { plugins: [ordersPlugin()], clock, ...options });
-  await expectAnswer(running.port, 'POST /v1/pets', 201, { body: animal });
+  await expectResponse(running.port, 'POST /v1/pets', 201, { body: petJson });
   return running;
 }
 
 test('an order of a stored pet is stored with id, status and time, and listed', async (t) => {
   const { port } = await startWithPet(t);
   const most = 2_147_483_647;
-  await expectAnswers(port, [
+  await expectResponses(port, [
     [place, `201 ${placed(1, 2)}`, { body: '{"petId":1,"quantity":2,"status":"shipped","id":77}' }],
     [place, `201 ${placed(2, most)}`, { body: ` {"quantity":${most}.0,"petId":1e0}` }],
     [list, `200 [${placed(1, 2)},${placed(2, most)}]`, {}, { Link: undefined }],
-    ['GET /v1/pets', `200 [${firstAnimal}]`],
+    ['GET /v1/pets', `200 [${firstPetJson}]`],
   ]);
 });
 
 test('a list of orders takes limit, after and status, and Link leads through all pages', async (t) => {
   const { port } = await startWithPet(t);
-  for (let count = 0; count < 25; count++) await expectAnswer(port, place, 201, order);
+  for (let count = 0; count < 25; count++) await expectResponse(port, place, 201, order);
   for (const [query, ids] of [
     ['?limit=2&after=3&other=1', [4, 5]],
     ['?status=placed&after=24', [25]],
     ['', Array.from({ length: 20 }, (_, index) => index + 1)],
   ] as const)
-    assert.deepEqual(idsOf(await ask(port, 'GET', path + query)), ids);
+    assert.deepEqual(idsOf(await sendRequest(port, 'GET', path + query)), ids);
   const seen: number[] = [];
   for (let next: string | undefined = `${path}?limit=10&status=placed`; next !== undefined; ) {
-    const response: Answer = await ask(port, 'GET', next);
+    const response: RawResponse = await sendRequest(port, 'GET', next);
     seen.push(...idsOf(response));
     next = /^<([^>]*)>; rel="next"$/.exec(header(response, 'Link') ?? '')?.[1];
     if (next !== undefined) assert.match(next, /\?limit=10&status=placed&after=\d+$/);
@@ -72,7 +72,7 @@ test('a list of orders takes limit, after and status, and Link leads through all
   );
   // biome-ignore format: many short values; one per line would hide the test.
   for (const query of ['limit=0', 'limit=101', 'limit=05', 'limit=', 'after=-1', 'after=x', 'status=sold', 'status=Placed', 'status=', 'limit=1&limit=1', '%zz'])
-    await expectAnswer(port, `${list}?${query}`, '400 invalid_parameter');
+    await expectResponse(port, `${list}?${query}`, '400 invalid_parameter');
 });
 
 test('an invalid order, or one of an unknown pet, is 400 and names each wrong field', async (t) => {
@@ -89,10 +89,10 @@ test('an invalid order, or one of an unknown pet, is 400 and names each wrong fi
       (id) => [`{"petId":${id},"quantity":1}`, /^petId must be the id of a pet/] as const,
     ),
   ] as const) {
-    const response = await ask(port, 'POST', path, { body });
+    const response = await sendRequest(port, 'POST', path, { body });
     assert.match(assertError(response, 400, 'invalid_body'), message, body);
   }
-  await expectAnswers(port, [
+  await expectResponses(port, [
     [place, '400 invalid_json', { body: '{"petId":1,"petId":1}' }],
     [list, '200 []'],
   ]);
@@ -101,18 +101,18 @@ test('an invalid order, or one of an unknown pet, is 400 and names each wrong fi
 test('orders are stored in a file next to that of the pets, and survive restarts', async (t) => {
   const storagePath = newPath();
   const first = await startWithPet(t, { storage: await fileStorage(storagePath) });
-  const adding = Array.from({ length: 5 }, () => expectAnswer(first.port, place, 201, order));
+  const adding = Array.from({ length: 5 }, () => expectResponse(first.port, place, 201, order));
   await Promise.all(adding);
-  const { body } = await ask(first.port, 'GET', path);
+  const { body } = await sendRequest(first.port, 'GET', path);
   await first.petstore.close();
   const lines = readFileSync(`${storagePath}.orders`, 'utf8').split('\n');
   assert.equal(`[${lines.filter((line) => line.startsWith('{"id"')).join(',')}]`, body);
   const second = await startWithPet(t, { storage: await fileStorage(storagePath) });
-  await expectAnswers(second.port, [
+  await expectResponses(second.port, [
     [list, `200 ${body}`],
     [place, `201 ${placed(6)}`, order],
   ]);
-  await expectAnswer((await startWithPet(t, { storage: memoryStorage() })).port, list, '200 []');
+  await expectResponse((await startWithPet(t, { storage: memoryStorage() })).port, list, '200 []');
 });
 
 test('a damaged file of orders stops the petstore from listening and is not changed', async () => {

@@ -14,8 +14,8 @@ import {
 import { docsPlugin } from '../../dist/plugins/docs.js';
 import { atEnd } from '../support/at-end.js';
 import { header } from '../support/client.js';
-import { ask, key, start, stored, type Running } from '../support/fixture.js';
-import { expectAnswer, expectAnswers, noKey, plainStorage, serve } from '../support/scenes.js';
+import { sendRequest, key, start, storedPets, type Running } from '../support/fixture.js';
+import { expectResponse, expectResponses, noKey, plainStorage, serve } from '../support/scenes.js';
 import { inBrowser, openPage, type Visit } from './browser.js';
 
 const plugins = [docsPlugin()];
@@ -96,18 +96,21 @@ const holding = (pets: readonly PetDraft[]): PetStorage => memoryStorage({ pets 
 
 test('C58 / is a page that needs no key, has a policy, and links only to this server', async (t) => {
   const { port } = await start(t, { plugins });
-  const page = await expectAnswer(port, 'GET /', 200, noKey, {
+  const page = await expectResponse(port, 'GET /', 200, noKey, {
     'Content-Type': 'text/html; charset=utf-8',
-    'Content-Security-Policy': header(await ask(port, 'GET', '/docs'), 'Content-Security-Policy'),
+    'Content-Security-Policy': header(
+      await sendRequest(port, 'GET', '/docs'),
+      'Content-Security-Policy',
+    ),
   });
   const links = [...page.body.matchAll(/(?:href|src)="([^"#:]+)"/g)].map(([, link]) => `/${link}`);
   assert.deepEqual(links.slice(2), ['/docs', '/openapi.json', '/healthz', '/readyz']);
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ...links.map((link) => [`GET ${link}`, 200, noKey] as const),
     ['HEAD /', 200, noKey],
     ['POST /', 405, { body: '' }],
   ]);
-  await expectAnswer((await start(t)).port, 'GET /', 404);
+  await expectResponse((await start(t)).port, 'GET /', 404);
 });
 
 /** Starts a server that mounts a petstore at /shop as Express does, and returns its port. */
@@ -129,18 +132,18 @@ test('C58 a mount path redirects to the page at the same path with a slash', asy
   const closing = { headers: ['Connection: close'] };
   for (const request of ['GET /shop', 'HEAD /shop', 'GET /shop?a=b']) {
     const told = { Location: '/shop/', 'Content-Type': undefined };
-    const { body } = await expectAnswer(port, request, 308, closing, told);
+    const { body } = await expectResponse(port, request, 308, closing, told);
     assert.equal(body, '');
   }
-  const page = await expectAnswer(port, 'GET /shop/', 200, closing);
+  const page = await expectResponse(port, 'GET /shop/', 200, closing);
   assert.match(page.body, /<title>Petstore<\/title>/);
-  await expectAnswers(port, [
+  await expectResponses(port, [
     ['POST /shop', 405, closing],
     ['GET /shop/docs', 200, closing],
   ]);
-  await expectAnswer(await mounted(t, { plugins: [] }), 'GET /shop', 404, closing);
+  await expectResponse(await mounted(t, { plugins: [] }), 'GET /shop', 404, closing);
   for (const baseUrl of ['https://a.example/pets/v1', 'https://a.example/pets'])
-    await expectAnswer(await mounted(t, { baseUrl }), 'GET /shop', 308, closing, {
+    await expectResponse(await mounted(t, { baseUrl }), 'GET /shop', 308, closing, {
       Location: '/pets/',
     });
 });
@@ -300,12 +303,12 @@ test(
       await keys('Enter');
       await refused;
     }
-    assert.deepEqual(await stored(own), []);
+    assert.deepEqual(await storedPets(own), []);
     await category.fill('9223372036854775807');
     await keys('Tab', 'pending', 'Tab', 'Enter');
     await page.getByRole('status').filter({ hasText: 'Added with the id 1.' }).waitFor();
     assert.deepEqual(await own.rows(1), ['1\t"Tüm" 猫\t9223372036854775807\tpending']);
-    assert.deepEqual(await stored(own), ['1 "Tüm" 猫 9223372036854775807 pending']);
+    assert.deepEqual(await storedPets(own), ['1 "Tüm" 猫 9223372036854775807 pending']);
     assert.equal(await page.getByLabel('Name').inputValue(), '');
     await own.petstore.close();
     await own.add('late');
@@ -369,7 +372,7 @@ test(
       assert.equal(new Set(sent.slice(-times - 1)).size, 1, message);
     }
     assert.deepEqual(
-      await stored(own),
+      await storedPets(own),
       failures.map((_, index) => `${index + 1} n${index} 1 -`),
     );
     assert.equal(sent.length, 2 * failures.length + 1);
@@ -404,7 +407,7 @@ test('Add with another text, or after a response, adds another pet', inBrowser, 
   }
   assert.equal(new Set(sent).size, 6);
   assert.ok(!sent.includes(null));
-  assert.deepEqual(await stored(own), ['1 c 1 -', '2 c 1 -']);
+  assert.deepEqual(await storedPets(own), ['1 c 1 -', '2 c 1 -']);
 });
 
 test('the page reports a redirect and does not follow it', inBrowser, async (t) => {
@@ -458,7 +461,7 @@ test(
     assert.match(message, /^Category id must be an integer from -\d+ to \d+\.$/);
     await own.add('Bond', '7');
     await own.added(1);
-    assert.deepEqual(await stored(own), ['1 Bond 7 -']);
+    assert.deepEqual(await storedPets(own), ['1 Bond 7 -']);
   },
 );
 
@@ -466,8 +469,8 @@ test('Add pressed again works with a storage without idempotency keys', inBrowse
   const own = await shop(t, { storage: plainStorage() });
   await own.add('a');
   await own.says('add-error', 'keeps no idempotency keys');
-  assert.deepEqual(await stored(own), []);
+  assert.deepEqual(await storedPets(own), []);
   await own.press('Add');
   await own.added(1);
-  assert.deepEqual(await stored(own), ['1 a 1 -']);
+  assert.deepEqual(await storedPets(own), ['1 a 1 -']);
 });

@@ -10,14 +10,14 @@ import {
   type Plugin,
 } from '../../dist/index.js';
 import { faultsPlugin } from '../../dist/plugins/faults.js';
-import { ask, bytesOf, connectTo, key, start } from '../support/fixture.js';
+import { sendRequest, requestBytes, connectTo, key, start } from '../support/fixture.js';
 import {
-  animal,
+  petJson,
   countingPets,
-  everyWay,
-  expectAnswer,
-  expectAnswers,
-  firstAnimal,
+  everyTransport,
+  expectResponse,
+  expectResponses,
+  firstPetJson,
   keyHeaders,
 } from '../support/scenes.js';
 import { gate } from '../support/waiting.js';
@@ -48,7 +48,7 @@ for (const [how, resetBy] of Object.entries(resets))
     const { petstore, storage, port, reaches } = running;
     const faults = ['', ',before', ',within', ',after', ',status=500', ',drop', ',truncate,after'];
     let reached = 0;
-    for (const way of await everyWay(t, running)) {
+    for (const way of await everyTransport(t, running)) {
       const waiting = faults.flatMap((fault) =>
         ['POST', 'GET'].map((method, index) =>
           way('/v1/pets', {
@@ -58,7 +58,7 @@ for (const [how, resetBy] of Object.entries(resets))
               'Petstore-Fault': `delay=30000${fault}`,
               'Idempotency-Key': `key${fault}${index}`,
             },
-            ...(method === 'POST' ? { body: animal } : {}),
+            ...(method === 'POST' ? { body: petJson } : {}),
           }),
         ),
       );
@@ -69,9 +69,9 @@ for (const [how, resetBy] of Object.entries(resets))
       await resetBy(petstore, storage);
       // The pets and idempotency keys of the delayed requests are gone at once.
       const next = { ...keyHeaders, 'Idempotency-Key': 'key,within0' };
-      const init = { method: 'POST', headers: next, body: animal };
+      const init = { method: 'POST', headers: next, body: petJson };
       const response = await petstore.fetch('http://any/v1/pets', init);
-      assert.deepEqual([response.status, await response.text()], [201, firstAnimal]);
+      assert.deepEqual([response.status, await response.text()], [201, firstPetJson]);
       reached++;
 
       for (const each of await Promise.all(waiting)) {
@@ -79,11 +79,11 @@ for (const [how, resetBy] of Object.entries(resets))
         assert.equal(Object(await each.json()).code, 'unavailable');
       }
       assert.ok(performance.now() - from < 15_000, 'the delays ended early');
-      await expectAnswer(port, list, `200 [${firstAnimal}]`);
+      await expectResponse(port, list, `200 [${firstPetJson}]`);
       reached++;
       // The end of the old request does not delete the key of the new request.
-      await expectAnswer(port, add, `201 ${firstAnimal}`, {
-        body: animal,
+      await expectResponse(port, add, `201 ${firstPetJson}`, {
+        body: petJson,
         headers: ['Idempotency-Key: key,within0'],
       });
       reached++;
@@ -94,38 +94,41 @@ for (const [how, resetBy] of Object.entries(resets))
 test('C71 a reset refuses a request whose body is incomplete with 503', async (t) => {
   const storage = memoryStorage();
   const running = await start(t, { storage, plugins: [faultsPlugin()] });
-  const bytes = bytesOf('POST', '/v1/pets', { body: animal, headers: ['Expect: 100-continue'] });
-  const client = await connectTo(t, running, bytes.slice(0, -animal.length));
+  const bytes = requestBytes('POST', '/v1/pets', {
+    body: petJson,
+    headers: ['Expect: 100-continue'],
+  });
+  const client = await connectTo(t, running, bytes.slice(0, -petJson.length));
   await client.expect(100);
   await storage.reset();
-  client.send(animal);
+  client.send(petJson);
   await client.expect('503 unavailable');
   await client.closed();
 
   // Rules whose body comes after the reset are not set.
   const body = JSON.stringify({ rules: [{ fault: 'drop' }] });
-  const put = bytesOf('PUT', '/v1/faults', { body, headers: ['Expect: 100-continue'] });
+  const put = requestBytes('PUT', '/v1/faults', { body, headers: ['Expect: 100-continue'] });
   const other = await connectTo(t, running, put.slice(0, -body.length));
   await other.expect(100);
-  await expectAnswer(running.port, reset, 204);
+  await expectResponse(running.port, reset, 204);
   other.send(body);
   await other.expect('503 unavailable');
-  await expectAnswer(running.port, 'GET /v1/faults', '200 {"rules":[]}');
+  await expectResponse(running.port, 'GET /v1/faults', '200 {"rules":[]}');
   assert.equal(storage.size, 0);
 });
 
 test('C71 requests pipelined after a request that a reset refuses are not carried out', async (t) => {
   const running = await startCounting(t);
   const { reaches, port, storage } = running;
-  const parts = { body: animal, headers: ['Petstore-Fault: delay=30000'] };
-  const plain = bytesOf('POST', '/v1/pets', { body: animal });
-  const client = await connectTo(t, running, bytesOf('POST', '/v1/pets', parts) + plain);
+  const parts = { body: petJson, headers: ['Petstore-Fault: delay=30000'] };
+  const plain = requestBytes('POST', '/v1/pets', { body: petJson });
+  const client = await connectTo(t, running, requestBytes('POST', '/v1/pets', parts) + plain);
   await reaches(1);
   client.send(plain);
-  await expectAnswer(port, reset, 204);
+  await expectResponse(port, reset, 204);
   await client.expect('503 unavailable');
   await client.closed();
-  await expectAnswer(port, list, '200 []');
+  await expectResponse(port, list, '200 []');
   assert.equal(storage.size, 0);
 });
 
@@ -146,7 +149,7 @@ test('C71 a request pipelined after one that was in flight at a reset is 503', a
       },
     });
   const running = await start(t, { storage, plugins: [slow] });
-  const bytes = bytesOf('GET', '/slow') + bytesOf('POST', '/v1/pets', { body: animal });
+  const bytes = requestBytes('GET', '/slow') + requestBytes('POST', '/v1/pets', { body: petJson });
   const client = await connectTo(t, running, bytes);
   await reached.opened;
   await storage.reset();
@@ -157,9 +160,9 @@ test('C71 a request pipelined after one that was in flight at a reset is 503', a
 
 test('C71 requests pipelined after a reset are carried out', async (t) => {
   const running = await startCounting(t);
-  const plain = bytesOf('POST', '/v1/pets', { body: animal });
-  const client = await connectTo(t, running, plain + bytesOf('POST', '/v1/reset') + plain);
-  await client.expect(201, 204, `201 ${firstAnimal}`);
+  const plain = requestBytes('POST', '/v1/pets', { body: petJson });
+  const client = await connectTo(t, running, plain + requestBytes('POST', '/v1/reset') + plain);
+  await client.expect(201, 204, `201 ${firstPetJson}`);
 });
 
 test('C71 an operation of a plugin may reset the storage', async (t) => {
@@ -170,8 +173,8 @@ test('C71 an operation of a plugin may reset the storage', async (t) => {
       methods: { POST: { handler: async () => (await storage.reset(), emptyReply(204, [])) } },
     });
   const { port } = await start(t, { storage, plugins: [forget, faultsPlugin()] });
-  await expectAnswers(port, [
-    [add, 201, { body: animal }],
+  await expectResponses(port, [
+    [add, 201, { body: petJson }],
     ['POST /v1/forget', 204],
     [list, '200 []'],
   ]);
@@ -182,7 +185,7 @@ test('C71 concurrent resets are 204, and a reset after close is 503', async (t) 
   const init = { method: 'POST', headers: keyHeaders };
   const both = [1, 2].map(() => petstore.fetch('http://any/v1/reset', init));
   for (const response of await Promise.all(both)) assert.equal(response.status, 204);
-  await Promise.all([expectAnswer(port, reset, 204), expectAnswer(port, reset, 204)]);
+  await Promise.all([expectResponse(port, reset, 204), expectResponse(port, reset, 204)]);
   await petstore.close();
   assert.equal((await petstore.fetch('http://any/v1/reset', init)).status, 503);
 });
@@ -192,7 +195,7 @@ test('C71 a reset during close ends delayed requests with 503', async () => {
   const { plugin, reaches } = countingPets();
   const petstore = createPetstore({ keys: [key], storage, plugins: [plugin, faultsPlugin()] });
   const headers = { ...keyHeaders, 'Petstore-Fault': 'delay=30000' };
-  const waiting = petstore.fetch('http://any/v1/pets', { method: 'POST', headers, body: animal });
+  const waiting = petstore.fetch('http://any/v1/pets', { method: 'POST', headers, body: petJson });
   await reaches(1);
   const closing = petstore.close();
   await storage.reset();
@@ -209,7 +212,7 @@ test('C71 a reset refuses a request whose key is still being verified', async (t
     return 'me';
   };
   const { port } = await start(t, { storage, keys });
-  const adding = ask(port, 'POST', '/v1/pets', { body: animal });
+  const adding = sendRequest(port, 'POST', '/v1/pets', { body: petJson });
   await reached.opened;
   await storage.reset();
   released.open();
@@ -233,13 +236,13 @@ test('C63 C71 a reset restores the rules of the start with their counts', async 
   const storages = [memoryStorage(), memoryStorage()];
   for (const storage of storages) {
     const { port } = await start(t, { storage, plugins: [plugin] });
-    const body = { body: animal };
+    const body = { body: petJson };
     const round = [
       [add, 201, body],
       [add, '503 unavailable', body],
       [add, 201, body],
     ] as const;
-    await expectAnswers(port, [
+    await expectResponses(port, [
       ...round,
       [reset, 204],
       ...round,
@@ -247,8 +250,8 @@ test('C63 C71 a reset restores the rules of the start with their counts', async 
       [add, 201, body],
     ]);
     await storage.reset();
-    await expectAnswers(port, [...round, [list, 200]]);
-    await expectAnswer(
+    await expectResponses(port, [...round, [list, 200]]);
+    await expectResponse(
       port,
       'GET /v1/faults',
       `200 ${JSON.stringify({ rules: [{ ...rules[0], left: 0 }] })}`,

@@ -112,8 +112,8 @@ describe('the outcome of a batch', { skip: withoutDatabase() }, () => {
     const damaged: unknown[] = [{ rows: undefined }, [], { rows: [{ last_id: '3x' }] }];
     damaged.push({ rows: [] });
     intercept(pool, async ({ text }, send) => {
-      const answer = await send();
-      return text.startsWith('WITH taken') ? (damaged.shift() ?? answer) : answer;
+      const response = await send();
+      return text.startsWith('WITH taken') ? (damaged.shift() ?? response) : response;
     });
     const storage = await open(t, pool);
     await expectAdded(storage, 1n, 2n, 3n, 4n, 5n);

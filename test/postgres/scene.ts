@@ -73,14 +73,14 @@ export type Statement = Parameters<Awaited<ReturnType<PostgresPool['connect']>>[
  */
 export function intercept(
   pool: pg.Pool,
-  answer: (statement: Statement, send: () => Promise<pg.QueryResult>) => unknown,
+  response: (statement: Statement, send: () => Promise<pg.QueryResult>) => unknown,
 ): void {
   pool.on('connect', (client) => {
     const query = client.query.bind(client);
     client.query = (...args: unknown[]) => {
       const send = () => Reflect.apply(query, client, args);
       // Calls with several arguments are those of the pool itself.
-      return args.length > 1 ? send() : answer(Object(args[0]), send);
+      return args.length > 1 ? send() : response(Object(args[0]), send);
     };
   });
 }

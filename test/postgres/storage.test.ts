@@ -52,8 +52,11 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
 
     const pool = await poolOf(t, { url });
     intercept(pool, async (_statement, send) => {
-      const answer = await send();
-      return { ...answer, rows: answer.rows.map((row) => (row['now'] ? { now: '5000' } : row)) };
+      const response = await send();
+      return {
+        ...response,
+        rows: response.rows.map((row) => (row['now'] ? { now: '5000' } : row)),
+      };
     });
     const late = clockOf(await open(t, pool));
     assert.ok(late >= 5_000 && late < 65_000, `${late}`);
@@ -368,9 +371,9 @@ describe('PostgreSQL with many pets', { skip: withoutDatabase() }, () => {
     intercept(pool, async (_statement, send) => {
       most = Math.max(most, ++now);
       // The rehearsal of the storage is rejected on purpose.
-      const answer = await send().finally(() => now--);
-      longest = Math.max(longest, JSON.stringify(answer.rows).length);
-      return answer;
+      const response = await send().finally(() => now--);
+      longest = Math.max(longest, JSON.stringify(response.rows).length);
+      return response;
     });
     const { get, list } = textsIn(await open(t, pool));
     const all = await Promise.all(

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
 import { Caller } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { requestBytes } from '../support/fixture.js';
 import { apiKey } from '../support/process.js';
 import { assertConsecutive, idIn, type PetRow } from './scene.js';
 
@@ -84,7 +84,7 @@ export class Writers {
   ): Promise<string | undefined> {
     const authorization = `Bearer ${apiKey}`;
     const words = { authorization, ...(body !== undefined && { body }) };
-    const response = await caller.ask(bytesOf(method, path, words));
+    const response = await caller.ask(requestBytes(method, path, words));
     if (response?.status === status) return response.body;
     if (response === undefined || response.status === 503) this.refused++;
     else this.others.push(`${method} ${path}: ${response.status} ${response.body}`);

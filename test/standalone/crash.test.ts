@@ -4,7 +4,7 @@ import { appendFileSync } from 'node:fs';
 import { describe } from 'node:test';
 
 import { Caller } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { requestBytes } from '../support/fixture.js';
 import { apiKey, type StartedServer } from '../support/process.js';
 import { commitOf } from '../storage/commit-line.js';
 import { petLinesIn } from './copy.js';
@@ -23,7 +23,7 @@ async function addUntilGone(server: StartedServer, prefix: string): Promise<read
     const caller = new Caller(server.port);
     for (let count = 0; ; count++) {
       const body = JSON.stringify({ name: `${name}-${count}`, categoryId: 1 });
-      const response = await caller.ask(bytesOf('POST', '/v1/pets', { authorization, body }));
+      const response = await caller.ask(requestBytes('POST', '/v1/pets', { authorization, body }));
       if (response === undefined) return;
       if (response.status === 201) bodies.push(response.body);
     }
@@ -68,7 +68,7 @@ describe('the storage file', { concurrency: 4 }, () => {
         for (const idempotencyKey of keys) {
           const headers = [`Idempotency-Key: ${idempotencyKey}`];
           const body = JSON.stringify({ name: idempotencyKey, categoryId: 1 });
-          const bytes = bytesOf('POST', '/v1/pets', { authorization, headers, body });
+          const bytes = requestBytes('POST', '/v1/pets', { authorization, headers, body });
           for (let isAdded = false; !isAdded; ) {
             const response = await caller.ask(bytes);
             if (response === undefined) return;

@@ -16,7 +16,7 @@ import { describe } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import type { StartedServer } from '../support/process.js';
 import { Caller } from '../support/client.js';
-import { bytesOf } from '../support/fixture.js';
+import { requestBytes } from '../support/fixture.js';
 import { until } from '../support/waiting.js';
 import {
   testInFolder,
@@ -438,7 +438,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       const client = new Caller(server.port);
       atEnd(t, () => client.end());
       const status = async (path: string, key: string): Promise<number | undefined> =>
-        (await client.ask(bytesOf('GET', path, { authorization: `Bearer ${key}` })))?.status;
+        (await client.ask(requestBytes('GET', path, { authorization: `Bearer ${key}` })))?.status;
       assert.equal(await status('/take', 'one'), 200);
       here.write(file, textOf(entry('b', 'two')));
       const { error } = await server.said('the keys file cannot be used; the old keys stay in use');

@@ -6,7 +6,7 @@ import { describe } from 'node:test';
 import { malformedRequests } from '../../dist/conformance/malformed-requests.js';
 import { newCertificate } from '../support/certificate.js';
 import { assertError } from '../support/client.js';
-import { bytesOf, exchange } from '../support/fixture.js';
+import { requestBytes, exchange } from '../support/fixture.js';
 import { apiKey, type StartedServer } from '../support/process.js';
 import { testInFolder } from '../support/working-folder.js';
 
@@ -62,7 +62,7 @@ describe('NODE_OPTIONS', { concurrency: 2 }, () => {
       assert.equal(response.kept, false, name);
     }
 
-    const long = bytesOf('GET', '/healthz', { headers: [`X: ${'x'.repeat(10_000)}`] });
+    const long = requestBytes('GET', '/healthz', { headers: [`X: ${'x'.repeat(10_000)}`] });
     assert.equal((await exchange(port, long)).status, 200);
     await server.stops();
   });

@@ -8,12 +8,15 @@ import { pathToFileURL } from 'node:url';
 import { atEnd } from '../support/at-end.js';
 import { apiKey, freePort, type StartedServer } from '../support/process.js';
 import { type Client, header } from '../support/client.js';
-import { bytesOf, connectTo } from '../support/fixture.js';
+import { requestBytes, connectTo } from '../support/fixture.js';
 import { until } from '../support/waiting.js';
 import { testInFolder } from '../support/working-folder.js';
 
 const authorization = `Bearer ${apiKey}`;
-const post = bytesOf('POST', '/v1/pets', { authorization, body: '{"name":"Rex","categoryId":1}' });
+const post = requestBytes('POST', '/v1/pets', {
+  authorization,
+  body: '{"name":"Rex","categoryId":1}',
+});
 /** The request without the end of its body. */
 const partialPost = post.slice(0, -10);
 
@@ -34,8 +37,8 @@ describe('the shutdown', { concurrency: 8 }, () => {
       `${signal} exits with 0 despite idle and silent connections, and is logged`,
       async (here, t) => {
         const server = await here.start();
-        const idle = await open(t, server, bytesOf('GET', '/healthz'));
-        assert.equal((await idle.answer()).status, 200);
+        const idle = await open(t, server, requestBytes('GET', '/healthz'));
+        assert.equal((await idle.nextResponse()).status, 200);
         await open(t, server, '');
         const sentAt = performance.now();
         await server.stops(signal);
@@ -58,7 +61,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
       const sentAt = performance.now();
       server.signal('SIGTERM');
       await server.said('stopping');
-      const response = await inFlight.send(post.slice(partialPost.length)).answer();
+      const response = await inFlight.send(post.slice(partialPost.length)).nextResponse();
       assert.deepEqual([response.status, header(response, 'Connection')], [201, 'close']);
       assert.equal((await server.ended).code, 0);
       // The shutdown takes 8 s, and longer on a busy machine.
@@ -117,7 +120,10 @@ describe('the shutdown', { concurrency: 8 }, () => {
       assert.equal(await server.status('/healthz'), 200);
       server.signal('SIGUSR2');
       await server.said('stopping');
-      assert.equal((await inFlight.send(post.slice(partialPost.length)).answer()).status, 201);
+      assert.equal(
+        (await inFlight.send(post.slice(partialPost.length)).nextResponse()).status,
+        201,
+      );
       assert.equal((await server.ended).code, 0);
       assert.equal(server.log.filter(({ msg }) => msg === 'stopping').length, 1);
     },
@@ -131,7 +137,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
     async (here, t) => {
       const server = await here.start('--storage memory: --plugin ./plugin.mjs');
       for (let count = 0; count < 2; count++)
-        await open(t, server, bytesOf('GET', '/v1/pets', { authorization }));
+        await open(t, server, requestBytes('GET', '/v1/pets', { authorization }));
       // A connection without a request is not counted.
       await open(t, server, '');
       await server.said('listening');
@@ -170,7 +176,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
       assert.deepEqual([signal, seconds], ['SIGTERM', 2]);
       assert.equal(await server.status('/readyz'), 503);
       // On a new connection, because the server must still listen.
-      assert.equal((await (await open(t, server, post)).answer()).status, 201);
+      assert.equal((await (await open(t, server, post)).nextResponse()).status, 201);
       assert.equal(await server.status('/v1/pets'), 200);
       assert.equal((await server.ended).code, 0);
       assert.ok(performance.now() - sentAt >= 2_000);

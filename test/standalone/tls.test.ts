@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { describe } from 'node:test';
 import { newCertificate } from '../support/certificate.js';
-import { bytesOf } from '../support/fixture.js';
+import { requestBytes } from '../support/fixture.js';
 import { apiKey, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { testInFolder, testRefusals } from '../support/working-folder.js';
@@ -19,7 +19,7 @@ const replaced = '--tls-cert cert.pem --tls-key key.pem --storage memory:';
 /** Asserts that a new connection gets this certificate and a response. */
 async function assertServes({ url }: StartedServer, { cert }: typeof one): Promise<void> {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', ca: cert });
-  socket.write(bytesOf('GET', '/v1/pets', { authorization: `Bearer ${apiKey}` }));
+  socket.write(requestBytes('GET', '/v1/pets', { authorization: `Bearer ${apiKey}` }));
   try {
     const [bytes] = await once(socket, 'data');
     assert.ok(socket.getPeerCertificate().raw.equals(new X509Certificate(cert).raw));

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import {
   connectTo,
   RawConnection,
-  type RawResponse as Answer,
+  type RawResponse as RawResponse,
 } from '../../dist/conformance/raw-connection.js';
 import { patienceMs } from './waiting.js';
 
-export type { Answer };
+export type { RawResponse };
 
 /** A client connection that checks each response, and can misbehave. */
 export class Client extends RawConnection {
@@ -47,28 +47,28 @@ export class Client extends RawConnection {
   }
 
   /** Receives the next response, and checks its head: printable lines, and one length. */
-  async answer(method = 'GET', withinMs = patienceMs): Promise<Answer> {
-    const answer = await super.nextResponse(method, withinMs);
-    const [head = ''] = answer.came.split('\r\n\r\n', 1);
+  override async nextResponse(method = 'GET', withinMs = patienceMs): Promise<RawResponse> {
+    const response = await super.nextResponse(method, withinMs);
+    const [head = ''] = response.came.split('\r\n\r\n', 1);
     assert.match(head, /^HTTP\/1\.1 \d{3} [ -~]*(\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t -~]*)*$/);
     assert.ok(
-      !answer.headers.has('transfer-encoding'),
+      !response.headers.has('transfer-encoding'),
       'a response of known length must not be chunked',
     );
 
-    const { status } = answer;
+    const { status } = response;
     const hasNoBody = method === 'HEAD' || status < 200 || status === 204 || status === 304;
-    const length = header(answer, 'Content-Length');
+    const length = header(response, 'Content-Length');
     assert.ok(hasNoBody || length !== undefined, 'a response with a body needs a Content-Length');
-    return answer;
+    return response;
   }
 
-  /** Receives the next responses, checks each by `assertAnswer`, and returns the last. */
-  async expect(...expected: readonly (number | string)[]): Promise<Answer> {
-    let last: Answer | undefined;
+  /** Receives the next responses, checks each by `assertResponse`, and returns the last. */
+  async expect(...expected: readonly (number | string)[]): Promise<RawResponse> {
+    let last: RawResponse | undefined;
     for (const each of expected) {
-      last = await this.answer();
-      assertAnswer(last, each);
+      last = await this.nextResponse();
+      assertResponse(last, each);
     }
     return last ?? assert.fail('nothing is expected');
   }
@@ -99,14 +99,14 @@ export class Caller {
    * Sends the bytes of a request other than HEAD, and returns the response; undefined if the server
    * is gone before it has responded.
    */
-  async ask(bytes: string, withinMs?: number): Promise<Answer | undefined> {
+  async ask(bytes: string, withinMs?: number): Promise<RawResponse | undefined> {
     if (this.#client?.hasEnded) this.end();
     this.#client ??= await Client.connect(this.#port).catch(() => undefined);
     const client = this.#client;
     try {
-      const answer = await client?.send(bytes).answer('GET', withinMs);
-      if (answer?.headers.get('connection')?.includes('close')) this.end();
-      return answer;
+      const response = await client?.send(bytes).nextResponse('GET', withinMs);
+      if (response?.headers.get('connection')?.includes('close')) this.end();
+      return response;
     } catch (error) {
       this.end();
       if (client?.hasEnded) return undefined;
@@ -121,8 +121,8 @@ export class Caller {
 }
 
 /** Returns a header; undefined if it is absent. Fails if it is repeated. */
-export function header(answer: Answer, name: string): string | undefined {
-  const values = answer.headers.get(name.toLowerCase()) ?? [];
+export function header(response: RawResponse, name: string): string | undefined {
+  const values = response.headers.get(name.toLowerCase()) ?? [];
   assert.ok(values.length <= 1, `${name} has ${values.length} values`);
   return values[0];
 }
@@ -132,21 +132,26 @@ export function header(answer: Answer, name: string): string | undefined {
  * @param expected - The status, optionally with the error code or the whole body, as in
  * `404 not_found` and `200 []`.
  */
-export function assertAnswer(answer: Answer, expected: number | string, what?: string): void {
+export function assertResponse(
+  response: RawResponse,
+  expected: number | string,
+  what?: string,
+): void {
   const [, code] = /^[45]\d\d ([a-z_]+)$/.exec(String(expected)) ?? [];
   if (code !== undefined)
-    return void assertError(answer, Number.parseInt(String(expected), 10), code);
+    return void assertError(response, Number.parseInt(String(expected), 10), code);
 
-  const came = typeof expected === 'number' ? answer.status : `${answer.status} ${answer.body}`;
-  assert.equal(came, expected, what ?? answer.body);
+  const came =
+    typeof expected === 'number' ? response.status : `${response.status} ${response.body}`;
+  assert.equal(came, expected, what ?? response.body);
 }
 
 /** Checks an Error body by the specification and P3, and returns its message. */
-export function assertError(answer: Answer, status: number, code: string): string {
-  assert.deepEqual([answer.status, codeOf(answer)], [status, code], answer.body);
-  assert.equal(header(answer, 'Content-Type'), 'application/json');
-  assertCommonHeaders(answer);
-  const body: unknown = JSON.parse(Buffer.from(answer.body, 'latin1').toString('utf8'));
+export function assertError(response: RawResponse, status: number, code: string): string {
+  assert.deepEqual([response.status, codeOf(response)], [status, code], response.body);
+  assert.equal(header(response, 'Content-Type'), 'application/json');
+  assertCommonHeaders(response);
+  const body: unknown = JSON.parse(Buffer.from(response.body, 'latin1').toString('utf8'));
   assert.ok(
     typeof body === 'object' &&
       body !== null &&
@@ -159,15 +164,15 @@ export function assertError(answer: Answer, status: number, code: string): strin
 }
 
 /** Checks the headers of every response (C47). */
-export function assertCommonHeaders(answer: Answer): void {
-  assert.equal(header(answer, 'Cache-Control'), 'no-store');
-  assert.equal(header(answer, 'X-Content-Type-Options'), 'nosniff');
-  assert.match(header(answer, 'Date') ?? '', /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/);
+export function assertCommonHeaders(response: RawResponse): void {
+  assert.equal(header(response, 'Cache-Control'), 'no-store');
+  assert.equal(header(response, 'X-Content-Type-Options'), 'nosniff');
+  assert.match(header(response, 'Date') ?? '', /^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/);
 }
 
-function codeOf(answer: Answer): unknown {
+function codeOf(response: RawResponse): unknown {
   try {
-    const body: unknown = JSON.parse(answer.body);
+    const body: unknown = JSON.parse(response.body);
     return typeof body === 'object' && body !== null && 'code' in body ? body.code : undefined;
   } catch {
     return undefined;

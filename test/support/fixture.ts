@@ -8,7 +8,7 @@ import {
   type Petstore,
   type PetstoreOptions,
 } from '../../dist/index.js';
-import { Client, type Answer } from './client.js';
+import { Client, type RawResponse } from './client.js';
 
 export const key = 'psk_test';
 
@@ -42,7 +42,7 @@ export async function connectTo(
 }
 
 /** The parts of a request besides its method and target. */
-export interface Words {
+export interface RequestParts {
   /** Header lines besides Host and Authorization. */
   readonly headers?: readonly string[];
   /** The value of Authorization; null for none. */
@@ -53,10 +53,10 @@ export interface Words {
 }
 
 /** Returns the bytes of a request, by default with the valid key. */
-export function bytesOf(
+export function requestBytes(
   method: string,
   target: string,
-  { headers = [], authorization = `Bearer ${key}`, body, version = '1.1' }: Words = {},
+  { headers = [], authorization = `Bearer ${key}`, body, version = '1.1' }: RequestParts = {},
 ): string {
   const lines = [`${method} ${target} HTTP/${version}`, 'Host: petstore', ...headers];
   if (authorization !== null) lines.push(`Authorization: ${authorization}`);
@@ -65,13 +65,13 @@ export function bytesOf(
 }
 
 /** Sends a request as {@link exchange} does. */
-export async function ask(
+export async function sendRequest(
   port: number,
   method: string,
   target: string,
-  words: Words = {},
-): Promise<Answer & { readonly kept: boolean }> {
-  return await exchange(port, bytesOf(method, target, words), method);
+  words: RequestParts = {},
+): Promise<RawResponse & { readonly kept: boolean }> {
+  return await exchange(port, requestBytes(method, target, words), method);
 }
 
 /**
@@ -83,19 +83,19 @@ export async function exchange(
   bytes: string,
   method = 'GET',
   send: 'whole' | 'drip' = 'whole',
-): Promise<Answer & { readonly kept: boolean }> {
+): Promise<RawResponse & { readonly kept: boolean }> {
   const client = await Client.connect(port);
   try {
     if (send === 'whole') client.send(bytes);
     else await client.drip(bytes);
-    const answer = await client.answer(method);
-    const closes = answer.headers.get('connection')?.includes('close') ?? false;
+    const response = await client.nextResponse(method);
+    const closes = response.headers.get('connection')?.includes('close') ?? false;
     if (closes) await client.closed();
     else {
-      client.send(bytesOf('GET', '/healthz', { authorization: null }));
-      assert.equal((await client.answer()).body, '{"status":"ok"}');
+      client.send(requestBytes('GET', '/healthz', { authorization: null }));
+      assert.equal((await client.nextResponse()).body, '{"status":"ok"}');
     }
-    return { ...answer, kept: !closes };
+    return { ...response, kept: !closes };
   } finally {
     client.destroy();
   }
@@ -103,15 +103,15 @@ export async function exchange(
 
 /** Adds a pet by its JSON text, and returns the JSON of the stored pet. */
 export async function add(port: number, json: string): Promise<string> {
-  const answer = await ask(port, 'POST', '/v1/pets', {
+  const response = await sendRequest(port, 'POST', '/v1/pets', {
     body: Buffer.from(json).toString('latin1'),
   });
-  assert.equal(answer.status, 201, answer.body);
-  return answer.body;
+  assert.equal(response.status, 201, response.body);
+  return response.body;
 }
 
 /** Returns all stored pets, each as a short text. */
-export async function stored({ petstore }: Running): Promise<readonly string[]> {
+export async function storedPets({ petstore }: Running): Promise<readonly string[]> {
   const pets = await petstore.storage.list({ limit: 100_000 });
   return pets.map(
     ({ id, name, categoryId, status }) => `${id} ${name} ${categoryId} ${status ?? '-'}`,

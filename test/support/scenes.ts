@@ -15,13 +15,13 @@ import {
 } from '../../dist/index.js';
 import { atEnd, type Ending } from './at-end.js';
 import { inspect } from 'node:util';
-import { assertAnswer, header } from './client.js';
-import { ask, key, start, type Running, type Words } from './fixture.js';
+import { assertResponse, header } from './client.js';
+import { sendRequest, key, start, type Running, type RequestParts } from './fixture.js';
 import { gate, until } from './waiting.js';
 
 /** The JSON of a pet, and the JSON of the same pet once it is added as the first. */
-export const animal = '{"name":"a","categoryId":1}';
-export const firstAnimal = '{"id":1,"name":"a","categoryId":1}';
+export const petJson = '{"name":"a","categoryId":1}';
+export const firstPetJson = '{"id":1,"name":"a","categoryId":1}';
 
 export const noKey = { authorization: null };
 /** The headers of a request by `fetch`. */
@@ -30,40 +30,40 @@ export const keyHeaders = { Authorization: `Bearer ${key}`, 'Content-Type': 'app
 /**
  * Sends a request, checks the response, and returns it.
  * @param request - The method and target, such as `GET /v1/pets`.
- * @param expected - As in `assertAnswer`.
+ * @param expected - As in `assertResponse`.
  * @param headers - Expected headers of the response; undefined for an absent header.
  */
-export async function expectAnswer(
+export async function expectResponse(
   port: number,
   request: string,
   expected: number | string,
-  words: Words = {},
+  words: RequestParts = {},
   headers: Readonly<Record<string, string | undefined>> = {},
-): Promise<Awaited<ReturnType<typeof ask>>> {
+): Promise<Awaited<ReturnType<typeof sendRequest>>> {
   const [method = '', target = ''] = request.split(' ');
-  const answer = await ask(port, method, target, words);
-  assertAnswer(answer, expected, request);
+  const response = await sendRequest(port, method, target, words);
+  assertResponse(response, expected, request);
   for (const [name, value] of Object.entries(headers))
-    assert.equal(header(answer, name), value, `${request}: ${name}`);
-  return answer;
+    assert.equal(header(response, name), value, `${request}: ${name}`);
+  return response;
 }
 
-/** Calls {@link expectAnswer} for each row, one after the other. */
-export async function expectAnswers(
+/** Calls {@link expectResponse} for each row, one after the other. */
+export async function expectResponses(
   port: number,
   rows: readonly (readonly [
     request: string,
     expected: number | string,
-    words?: Words,
+    words?: RequestParts,
     headers?: Readonly<Record<string, string | undefined>>,
   ])[],
 ): Promise<void> {
-  for (const row of rows) await expectAnswer(port, ...row);
+  for (const row of rows) await expectResponse(port, ...row);
 }
 
 /** Returns the OpenAPI document of a petstore. */
 export const documentOf = async (port: number) =>
-  JSON.parse((await ask(port, 'GET', '/openapi.json', noKey)).body);
+  JSON.parse((await sendRequest(port, 'GET', '/openapi.json', noKey)).body);
 
 /** Starts a petstore with plugins. */
 export const startWith = (t: Ending, ...plugins: readonly Plugin[]): Promise<Running> =>
@@ -91,7 +91,7 @@ export async function serve(t: Ending, listener: RequestListener): Promise<numbe
 }
 
 /** Returns functions that send a request by the petstore's port, by `handler`, and by `fetch`. */
-export async function everyWay(
+export async function everyTransport(
   t: Ending,
   { petstore, port }: Running,
 ): Promise<readonly ((path: string, init?: RequestInit) => Promise<Response>)[]> {
@@ -113,18 +113,18 @@ export function plainStorage(
 }
 
 /** Returns a key verifier that blocks until `letIn` is called. */
-export function heldKeys() {
-  const [asked, letIn] = [gate(), gate()];
+export function blockedKeys() {
+  const [verifying, unblock] = [gate(), gate()];
   const keys = async (): Promise<string> => {
-    asked.open();
-    await letIn.opened;
+    verifying.open();
+    await unblock.opened;
     return 'me';
   };
-  return { keys, asked: asked.opened, letIn: letIn.open };
+  return { keys, verifying: verifying.opened, unblock: unblock.open };
 }
 
 /** Returns a storage whose `insert` blocks until `release` is called. */
-export function heldStorage() {
+export function blockedStorage() {
   const [inserting, release] = [gate(), gate()];
   const storage = plainStorage(({ insert }) => ({
     insert: async (draft) => {
@@ -137,7 +137,7 @@ export function heldStorage() {
 }
 
 /** Returns a plugin with one route, for GET. */
-export const serving =
+export const routePlugin =
   (path: string, handler: Operation['handler']): Plugin =>
   ({ route }) =>
     route({ path, methods: { GET: { handler } } });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { assertError, type Client } from '../support/client.js';
-import { bytesOf, connectTo } from '../support/fixture.js';
+import { requestBytes, connectTo } from '../support/fixture.js';
 import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
 import { reasonOf } from '../../dist/index.js';
@@ -37,9 +37,9 @@ export interface Kind {
   readonly told?: readonly [status: number, code: string];
 }
 
-const half = bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
-const largePage = bytesOf('GET', '/v1/pets?limit=100');
-const smallPage = bytesOf('GET', '/v1/pets?limit=1');
+const half = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
+const largePage = requestBytes('GET', '/v1/pets?limit=100');
+const smallPage = requestBytes('GET', '/v1/pets?limit=1');
 const late = { told: [408, 'request_timeout'] } as const;
 
 /** All kinds of sockets. A page of the server must be larger than the buffers of a socket. */
@@ -101,8 +101,8 @@ export const allKinds: readonly Kind[] = [
     goneMs: justInTimeMs,
     act: async (client) => {
       await pauseFor(client, justInTimeMs);
-      assert.equal((await client.answer()).status, 200);
-      assert.equal((await client.send(smallPage).answer()).status, 200);
+      assert.equal((await client.nextResponse()).status, 200);
+      assert.equal((await client.send(smallPage).nextResponse()).status, 200);
       client.endSending();
     },
   },
@@ -110,7 +110,7 @@ export const allKinds: readonly Kind[] = [
     name: 'idle',
     part: 5,
     goneMs: idleMs,
-    act: async (client) => assert.equal((await client.send(smallPage).answer()).status, 200),
+    act: async (client) => assert.equal((await client.send(smallPage).nextResponse()).status, 200),
   },
 ];
 
@@ -140,7 +140,8 @@ export async function attack(
   try {
     const acting = Promise.resolve(act(client));
     acting.catch(() => undefined);
-    if (told !== undefined) assertError(await client.answer('POST', goneMs + 60_000), ...told);
+    if (told !== undefined)
+      assertError(await client.nextResponse('POST', goneMs + 60_000), ...told);
     await until('its end', () => client.hasEnded, goneMs + 60_000);
     const goneBehindMs = performance.now() - since;
     await acting;

@@ -1,13 +1,13 @@
 /** Thousands of bad inputs as bytes: good requests with each byte damaged, and mixes of odd parts. */
 // biome-ignore-all format: long lists, whose items would take a line each.
 import { halfRequests, malformedRequests, oddRequests } from '../../dist/conformance/malformed-requests.js';
-import { bytesOf, key, type Words } from '../support/fixture.js';
+import { requestBytes, key, type RequestParts } from '../support/fixture.js';
 import type { Random } from './random.js';
 
 const animal = '{"name":"Rex","categoryId":5,"status":"sold"}';
 const json = 'Content-Type: application/json';
-const chunked = `${bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}7\r\n{"name"\r\n26;x="y"\r\n:"Rex","categoryId":5,"status":"sold"}\r\n0\r\nX: y\r\n\r\n`;
-const goodRequests = [bytesOf('POST', '/v1/pets?limit=5', { headers: [json], body: animal }), bytesOf('GET', '/v1/pets?limit=3&status=sold&after=1'), chunked];
+const chunked = `${requestBytes('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}7\r\n{"name"\r\n26;x="y"\r\n:"Rex","categoryId":5,"status":"sold"}\r\n0\r\nX: y\r\n\r\n`;
+const goodRequests = [requestBytes('POST', '/v1/pets?limit=5', { headers: [json], body: animal }), requestBytes('GET', '/v1/pets?limit=3&status=sold&after=1'), chunked];
 const replacements = ['\0', '\n', '\r', ' ', ':', 'x', '\x80', '0'];
 
 /** Returns all bad inputs in random order, so that a short run tries some of each kind. */
@@ -16,7 +16,7 @@ export function badInputs(random: Random): readonly string[] {
   const { http, full } = malformedRequests(known);
   const { lists, adds } = oddRequests(known);
   const tables = [http, full, lists, adds].flatMap((table) => Object.values(table));
-  const all = [...tables, ...halfRequests(known), ...damaged(), ...framings(), ...texts(random).map((body) => bytesOf('POST', '/v1/pets', { body })), ...variants()];
+  const all = [...tables, ...halfRequests(known), ...damaged(), ...framings(), ...texts(random).map((body) => requestBytes('POST', '/v1/pets', { body })), ...variants()];
   return random.shuffled(all);
 }
 
@@ -92,37 +92,37 @@ function* variants(): Generator<string> {
     const body = ' '.repeat(size - animal.length) + animal;
     for (const piece of [size, 1_000]) {
       const chunks = Array.from({ length: Math.ceil(size / piece) }, (_, index) => body.slice(index * piece, (index + 1) * piece));
-      yield `${bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}${chunks.map((text) => `${text.length.toString(16)}\r\n${text}\r\n`).join('')}0\r\n\r\n`;
+      yield `${requestBytes('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}${chunks.map((text) => `${text.length.toString(16)}\r\n${text}\r\n`).join('')}0\r\n\r\n`;
     }
   }
   const paths = [`/${'a'.repeat(16_383)}`, `/${'a'.repeat(16_384)}`, ...'/v1/pets /v1/pets/1 /v1/pets/9223372036854775807 /v1/pets/9223372036854775808 /v1/pets/-1 /v1/pets/-0 /v1/pets/01 /v1/pets/1.0 /v1/pets/abc /v1/pets/%31 /v1/pets/1%0A /v1/pets/ /v1/pets// /v1//pets //v1/pets /v1/./pets /v1/pets/.. /v1/pets/%2e /v1/pets%2F1 /v1/%70ets /v1/%zz /v1/pets/% /v1/pets/%ff /V1/pets /v1/Pets /v1 / /v1/pets/1/x /v1/store/orders /v1/pets;x /v1/pets#x * http://any/v1/pets http://any HTTPS://any/v1/pets/1 ftp://any/v1/pets v1/pets /healthz /readyz /openapi.json /healthz/'.split(' ')];
   const methods = ['Q'.repeat(300), ...'GET HEAD POST PUT PATCH DELETE OPTIONS TRACE PROPFIND FOO get'.split(' ')];
-  const keys: readonly Words[] = [{}, { authorization: null }, { authorization: 'Bearer wrong' }];
-  for (const path of paths) for (const method of methods) for (const words of keys) if (method !== 'HEAD' || path.length < 100) yield bytesOf(method, path, words);
+  const keys: readonly RequestParts[] = [{}, { authorization: null }, { authorization: 'Bearer wrong' }];
+  for (const path of paths) for (const method of methods) for (const words of keys) if (method !== 'HEAD' || path.length < 100) yield requestBytes(method, path, words);
 
   const values = ['', ...'0 1 5 05 +5 5.0 1e1 %205 100 101 -1 1000 9223372036854775807 9223372036854775808 abc % %zz %35 %ff sold Sold sold,pending available null 5&limit=5 5&limit=6 sold&status=sold 5&x=%C0%80 5&x&&= 5#'.split(' ')];
   for (const name of ['limit', 'status', 'after', 'l%69mit', 'Limit', 'x', '%zz', '']) {
     for (const value of values) {
-      yield bytesOf('GET', `/v1/pets?${name}=${value}`);
-      yield bytesOf('GET', `/v1/pets/1?${name}=${value}`);
-      yield bytesOf('POST', `/v1/pets?${name}=${value}`, { body: animal });
+      yield requestBytes('GET', `/v1/pets?${name}=${value}`);
+      yield requestBytes('GET', `/v1/pets/1?${name}=${value}`);
+      yield requestBytes('POST', `/v1/pets?${name}=${value}`, { body: animal });
     }
   }
 
   const lines = ['Content-Type: application/json; charset=utf-8', 'Content-Type: APPLICATION/JSON;charset="UTF-8"', 'Content-Type: application/json; charset=latin1', 'Content-Type: application/json; x=y', 'Content-Type: text/plain', 'Content-Type: application/jsonx', 'Content-Type: */*', 'Content-Type:', 'Content-Type: application/json\r\nContent-Type: text/plain', 'Content-Encoding: identity', 'Content-Encoding: gzip', 'Content-Encoding: gzip, identity', 'Expect: 100-continue', 'expect: 100-CONTINUE', 'Expect: miracles', 'Expect: 100-continue\r\nExpect: 100-continue', 'Accept: text/html', 'Accept:', 'Upgrade: websocket\r\nConnection: Upgrade', 'Connection: close', 'Connection: keep-alive', 'Connection: x, Close', 'X: \xe9\xff', 'X:', 'X:\t a \t', 'X: a\r\n b', 'X : a', 'X Y: a', ': a', 'X', 'X: \x01', 'X: \x7f', 'X: \0', 'X\xe9: a', 'Trailer: X', 'TE: trailers', 'Range: bytes=0-1', 'If-None-Match: *', 'Cookie: a=b', 'X-HTTP-Method-Override: DELETE', 'Content-Length: 1', 'Idempotency-Key:', 'Idempotency-Key: a b', 'idempotency-KEY: \xe9', 'Idempotency-Key: a\r\nIdempotency-Key: a', `Idempotency-Key: ${'k'.repeat(256)}`, `X: ${'a'.repeat(15_000)}`, `X: ${'a'.repeat(17_000)}`, `${'x: 1\r\n'.repeat(96)}x: 1`, `${'x: 1\r\n'.repeat(100)}x: 1`];
   for (const line of lines) {
     for (const version of ['1.1', '1.0']) {
-      yield bytesOf('POST', '/v1/pets', { headers: [line], body: animal, version });
-      yield bytesOf('POST', '/v1/pets', { headers: [line], body: 'not json', version });
-      yield bytesOf('GET', '/v1/pets?limit=2', { headers: [line], version });
+      yield requestBytes('POST', '/v1/pets', { headers: [line], body: animal, version });
+      yield requestBytes('POST', '/v1/pets', { headers: [line], body: 'not json', version });
+      yield requestBytes('GET', '/v1/pets?limit=2', { headers: [line], version });
     }
   }
 
   const credentials = [key, `Bearer  ${key}`, `bEaReR ${key}`, `Bearer ${key}  `, `Bearer\t${key}`, `Bearer${key}`, `Bearer: ${key}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`, `Bearer ${key}, Bearer ${key}`, `Bearer ${key}x`, `Bearer ${key.slice(1)}`, `Bearer ${key.toUpperCase()}`, 'Bearer', 'Bearer ', '', 'Basic dXNlcjpwYXNz', `Basic ${key}`, `X Bearer ${key}`, 'Bearer \xe9', `Bearer ${'x'.repeat(9_000)}`];
   for (const authorization of credentials) {
-    yield bytesOf('GET', '/v1/pets', { authorization });
-    yield bytesOf('POST', '/v1/pets', { authorization, body: animal });
-    yield bytesOf('GET', '/healthz', { authorization });
-    yield bytesOf('GET', '/v1/pets', { headers: [`Authorization: Bearer ${key}`], authorization });
+    yield requestBytes('GET', '/v1/pets', { authorization });
+    yield requestBytes('POST', '/v1/pets', { authorization, body: animal });
+    yield requestBytes('GET', '/healthz', { authorization });
+    yield requestBytes('GET', '/v1/pets', { headers: [`Authorization: Bearer ${key}`], authorization });
   }
 }

@@ -1,7 +1,7 @@
 /** HTTP clients that keep responses byte for byte and reuse their connections. */
 import assert from 'node:assert/strict';
 import { Caller } from '../support/client.js';
-import { bytesOf, type Words } from '../support/fixture.js';
+import { requestBytes, type RequestParts } from '../support/fixture.js';
 import type { SentDraft } from './random.js';
 
 /**
@@ -20,9 +20,9 @@ export function monotonicS(): number {
 }
 
 /** Returns the bytes of a request that adds a pet. */
-export function addBytes(draft: SentDraft, words: Words = {}): string {
+export function addBytes(draft: SentDraft, words: RequestParts = {}): string {
   const body = Buffer.from(JSON.stringify(draft)).toString('latin1');
-  return bytesOf('POST', '/v1/pets', { ...words, body });
+  return requestBytes('POST', '/v1/pets', { ...words, body });
 }
 
 /** Returns a body from the wire as text. */
@@ -44,14 +44,14 @@ export class Clients {
 
   /** Returns the response to a GET, which must be 200. */
   async get(path: string): Promise<TimedAnswer> {
-    const answer = await this.#ask(bytesOf('GET', path));
-    assert.equal(answer.status, 200, `GET ${path} is answered ${answer.status}`);
-    return answer;
+    const response = await this.#ask(requestBytes('GET', path));
+    assert.equal(response.status, 200, `GET ${path} is answered ${response.status}`);
+    return response;
   }
 
   /** Returns the response of `/readyz`, which may be 200 or 503. */
   readiness(): Promise<TimedAnswer> {
-    return this.#ask(bytesOf('GET', '/readyz'));
+    return this.#ask(requestBytes('GET', '/readyz'));
   }
 
   add(draft: SentDraft): Promise<TimedAnswer> {

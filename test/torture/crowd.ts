@@ -54,14 +54,14 @@ export class Crowd {
 
   /** Sends the next request after each response; returns the responses a second. */
   async follow(ms: number): Promise<number> {
-    let answers = 0;
+    let responses = 0;
     this.#onAnswer = (member) => {
-      answers++;
+      responses++;
       this.#send(member);
     };
     for (const member of this.#members) this.#send(member);
     await wait(ms);
-    const rate = (1000 * answers) / ms;
+    const rate = (1000 * responses) / ms;
     this.#onAnswer = () => undefined;
     await until('the last answers', () => this.unanswered === 0);
     return rate;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
 import { atEnd } from '../support/at-end.js';
-import { bytesOf, key } from '../support/fixture.js';
+import { requestBytes, key } from '../support/fixture.js';
 import { memoryOf } from '../support/kernel.js';
 import { StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
@@ -34,24 +34,30 @@ interface Flood {
 
 const noKey = { authorization: null };
 const filling = (head: string): string => head.repeat(Math.ceil(65_536 / head.length));
-const chunks = `${bytesOf('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}${'1\r\n"\r\n'.repeat(65_000)}`;
+const chunks = `${requestBytes('POST', '/v1/pets', { headers: ['Transfer-Encoding: chunked'] })}${'1\r\n"\r\n'.repeat(65_000)}`;
 
 const floods: readonly Flood[] = [
   ...[
     { name: '64 KiB of 18-byte heads', bytes: filling('GET / HTTP/1.1\r\n\r\n') },
-    { name: '64 KiB of heads without a key', bytes: filling(bytesOf('GET', '/v1/pets', noKey)) },
-    { name: '64 KiB of heads with a key', bytes: filling(bytesOf('GET', '/v1/pets/1')) },
-    { name: 'as many heads as may wait', bytes: bytesOf('GET', '/v1/pets', noKey).repeat(257) },
+    {
+      name: '64 KiB of heads without a key',
+      bytes: filling(requestBytes('GET', '/v1/pets', noKey)),
+    },
+    { name: '64 KiB of heads with a key', bytes: filling(requestBytes('GET', '/v1/pets/1')) },
+    {
+      name: 'as many heads as may wait',
+      bytes: requestBytes('GET', '/v1/pets', noKey).repeat(257),
+    },
   ].map((flood) => ({ ...flood, connections: 1_000 })),
   ...[
-    { name: '32 pages of 6 MB', bytes: bytesOf('GET', '/v1/pets?limit=100').repeat(32) },
+    { name: '32 pages of 6 MB', bytes: requestBytes('GET', '/v1/pets?limit=100').repeat(32) },
     {
       name: '32 pages without a key',
-      bytes: bytesOf('GET', '/v1/pets?limit=100', noKey).repeat(32),
+      bytes: requestBytes('GET', '/v1/pets?limit=100', noKey).repeat(32),
     },
     {
       name: '32 times the largest file of /docs',
-      bytes: bytesOf('GET', '/docs/swagger-ui-bundle.js', noKey).repeat(32),
+      bytes: requestBytes('GET', '/docs/swagger-ui-bundle.js', noKey).repeat(32),
     },
     { name: 'a body in one-byte chunks', bytes: chunks, isCostly: true as const },
     {

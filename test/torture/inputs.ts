@@ -3,8 +3,8 @@
  */
 import assert from 'node:assert/strict';
 import { whole } from '../bench/report.js';
-import { assertCommonHeaders, assertError, Client, type Answer } from '../support/client.js';
-import { bytesOf, connectTo } from '../support/fixture.js';
+import { assertCommonHeaders, assertError, Client, type RawResponse } from '../support/client.js';
+import { requestBytes, connectTo } from '../support/fixture.js';
 import { badInputs } from './cases.js';
 import { addBytes, utf8Of } from './clients.js';
 import { idOf, readAllPages } from './ledger.js';
@@ -39,7 +39,7 @@ export const inputs: TortureRow = {
         begun++;
         try {
           await tryCase(port, bytes, way, stored, statuses);
-          const { body } = await good.send(bytesOf('GET', '/v1/pets/1')).answer();
+          const { body } = await good.send(requestBytes('GET', '/v1/pets/1')).nextResponse();
           assert.equal(body, first, 'the next good request does not work');
         } catch (error) {
           assert.fail(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${reasonOf(error)}`);
@@ -73,11 +73,11 @@ export async function tryCase(
     else client.send(all);
     client.endSending();
     for (const expected of expectedAnswers(all, (id) => id === 1n)) {
-      const answer = await client.answer(expected.isHead === true ? 'HEAD' : 'GET');
-      const words = holdAnswer(answer, expected, stored);
+      const response = await client.nextResponse(expected.isHead === true ? 'HEAD' : 'GET');
+      const words = holdAnswer(response, expected, stored);
       if (words !== '100')
         statuses.set(words.slice(0, 3), (statuses.get(words.slice(0, 3)) ?? 0) + 1);
-      const closes = answer.headers.get('connection')?.includes('close') ?? false;
+      const closes = response.headers.get('connection')?.includes('close') ?? false;
       assert.ok(
         expected.closes === 'maybe' || closes === expected.closes,
         `answered ${words}, the connection ${closes ? 'closes' : 'is kept'}`,
@@ -94,20 +94,20 @@ export async function tryCase(
 
 /** Checks a response; returns its words, such as `400 invalid_json`. */
 function holdAnswer(
-  answer: Answer,
+  response: RawResponse,
   { words, isHead, animal }: Expected,
   stored: Map<string, string>,
 ): string {
-  const { status } = answer;
+  const { status } = response;
   const code =
-    status >= 400 && isHead !== true ? String(JSON.parse(utf8Of(answer.body)).code) : undefined;
+    status >= 400 && isHead !== true ? String(JSON.parse(utf8Of(response.body)).code) : undefined;
   const is = code === undefined ? String(status) : `${status} ${code}`;
   const fits = words.some((each) => each === is || (isHead === true && each.startsWith(is)));
-  assert.ok(fits, `answered ${is}, not ${words.join(' or ')}: ${answer.body.slice(0, 200)}`);
-  if (code !== undefined) assertError(answer, status, code);
-  else if (status !== 100) assertCommonHeaders(answer);
+  assert.ok(fits, `answered ${is}, not ${words.join(' or ')}: ${response.body.slice(0, 200)}`);
+  if (code !== undefined) assertError(response, status, code);
+  else if (status !== 100) assertCommonHeaders(response);
   if (status === 201) {
-    const body = utf8Of(answer.body);
+    const body = utf8Of(response.body);
     const id = idOf(body);
     assert.ok(
       body === `{"id":${id},${animal}`,

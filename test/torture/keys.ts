@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { bytesOf, exchange, type Words } from '../support/fixture.js';
+import { requestBytes, exchange, type RequestParts } from '../support/fixture.js';
 import { serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { timeDigests } from './digest-timing.js';
@@ -38,9 +38,9 @@ async function searchPlaces(share: Share): Promise<string> {
     env: {},
   });
   assert.ok(await server.clients(), 'a start with a keys file fails');
-  const answers: string[] = [];
+  const responses: string[] = [];
   for (const bytes of [key, revoked].flatMap(requestsWith))
-    answers.push((await exchange(server.port, bytes)).came);
+    responses.push((await exchange(server.port, bytes)).came);
 
   const ofProcess = ['cmdline', 'comm', 'environ'].map((name) =>
     readFileSync(`/proc/${server.pid}/${name}`, 'latin1'),
@@ -48,7 +48,7 @@ async function searchPlaces(share: Share): Promise<string> {
   assert.match(ofProcess[0] ?? '', /server\.js/, 'this is another process');
   change('revoke', 'bob');
   server.signal('SIGHUP');
-  const asBob = bytesOf('GET', '/v1/pets', { authorization: `Bearer ${revoked}` });
+  const asBob = requestBytes('GET', '/v1/pets', { authorization: `Bearer ${revoked}` });
   await until(
     'the key that was revoked',
     async () => (await exchange(server.port, asBob)).status === 401,
@@ -66,7 +66,7 @@ async function searchPlaces(share: Share): Promise<string> {
   const places = {
     'the log': server.lines,
     'standard error': [stderr],
-    'an answer': answers,
+    'an answer': responses,
     '/proc': ofProcess,
     'the data folder': [
       ...files,
@@ -82,7 +82,7 @@ async function searchPlaces(share: Share): Promise<string> {
       }
     }
   }
-  return `two keys shown in ${answers.length} requests, and in a keys file that is none: not in ${server.lines.length} lines of the log, in any answer, in /proc, in the data folder behind an abort (${files.join(', ')})`;
+  return `two keys shown in ${responses.length} requests, and in a keys file that is none: not in ${server.lines.length} lines of the log, in any answer, in /proc, in the data folder behind an abort (${files.join(', ')})`;
 }
 
 /** A plugin whose handlers fail with everything that a handler knows. */
@@ -95,7 +95,7 @@ function requestsWith(key: string): readonly string[] {
   const authorization = `Bearer ${key}`;
   const none = { authorization: null };
   const animal = '{"name":"Rex","categoryId":1}';
-  const gets: readonly (readonly [target: string, words?: Words])[] = [
+  const gets: readonly (readonly [target: string, words?: RequestParts])[] = [
     ['/v1/pets'],
     ['/v1/broken'],
     ['/v1/pets?limit=0'],
@@ -106,7 +106,7 @@ function requestsWith(key: string): readonly string[] {
     [`/${key}`, none],
     ['/v1/pets', { version: key }],
   ];
-  const adds: readonly Words[] = [
+  const adds: readonly RequestParts[] = [
     { body: animal },
     { headers: ['Content-Type: text/plain'], body: animal },
     { headers: ['Expect: miracles'], body: animal },
@@ -124,14 +124,16 @@ function requestsWith(key: string): readonly string[] {
   ];
   const headers = [`Host: ${key}/`, `${key} : x`, `X: \0${key}`, `Transfer-Encoding: ${key}`];
   return [
-    ...gets.map(([target, words]) => bytesOf('GET', target, { authorization, ...words })),
-    ...adds.map((words) => bytesOf('POST', '/v1/pets', { authorization, ...words })),
+    ...gets.map(([target, words]) => requestBytes('GET', target, { authorization, ...words })),
+    ...adds.map((words) => requestBytes('POST', '/v1/pets', { authorization, ...words })),
     ...[...values, `Basic ${key}`].map((value) =>
-      bytesOf('GET', '/v1/pets', { authorization: value }),
+      requestBytes('GET', '/v1/pets', { authorization: value }),
     ),
-    ...headers.map((header) => bytesOf('GET', '/v1/pets', { authorization, headers: [header] })),
-    bytesOf('DELETE', '/v1/pets', { authorization }),
-    bytesOf(key, '/v1/pets', { authorization }),
+    ...headers.map((header) =>
+      requestBytes('GET', '/v1/pets', { authorization, headers: [header] }),
+    ),
+    requestBytes('DELETE', '/v1/pets', { authorization }),
+    requestBytes(key, '/v1/pets', { authorization }),
     `${key}\r\n\r\n`,
   ];
 }

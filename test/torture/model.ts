@@ -115,9 +115,9 @@ async function take(backend: Backend, map: PlainMap, each: Step): Promise<void> 
       const sent = map.keyed(each.key, each.body, each.draft);
       const known = map.keys.get(each.key);
       if (known === undefined) return map.add(backend, [sent]);
-      const answer = await inTime(send(backend, sent), 'adding once');
-      if (known.body === each.body) return equal(answer, known.pet);
-      return equal(answer instanceof PetstoreError && answer.code, 'idempotency_mismatch');
+      const response = await inTime(send(backend, sent), 'adding once');
+      if (known.body === each.body) return equal(response, known.pet);
+      return equal(response instanceof PetstoreError && response.code, 'idempotency_mismatch');
     }
     case 'get':
       return equal(await storage.get(BigInt(each.id)), map.pets.get(BigInt(each.id)));
@@ -152,8 +152,8 @@ async function kill(
     index === 0 && !map.keys.has(key) ? map.keyed(key, 0, draft) : { draft },
   );
   const adding = all.map(async (sent) => {
-    const answer = await send(backend, sent);
-    if (!(answer instanceof Error)) answered.set(sent, answer);
+    const response = await send(backend, sent);
+    if (!(response instanceof Error)) answered.set(sent, response);
   });
   await inTime(Promise.race([killed, Promise.all(adding)]), 'a kill');
   await new Promise(setImmediate);

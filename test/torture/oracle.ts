@@ -34,8 +34,8 @@ export type HasPet = (id: bigint) => boolean;
 export function expectedAnswers(bytes: string, hasPet: HasPet): readonly Expected[] {
   const all: Expected[] = [];
   for (let rest = afterLineEnds(bytes); rest !== ''; ) {
-    const { answers, size } = answersTo(rest, hasPet);
-    all.push(...answers);
+    const { responses, size } = answersTo(rest, hasPet);
+    all.push(...responses);
     if (size === undefined) break;
     rest = afterLineEnds(rest.slice(size));
   }
@@ -49,7 +49,7 @@ function afterLineEnds(bytes: string): string {
 
 /** The responses to one request and its length in bytes; undefined if no request can follow. */
 interface Answered {
-  readonly answers: readonly Expected[];
+  readonly responses: readonly Expected[];
   readonly size?: number;
 }
 
@@ -57,7 +57,7 @@ const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const noHttp: Answered = last('400 bad_request');
 
 function last(...words: readonly string[]): Answered {
-  return { answers: [{ words, closes: true }] };
+  return { responses: [{ words, closes: true }] };
 }
 
 function answersTo(bytes: string, hasPet: HasPet): Answered {
@@ -95,7 +95,7 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
     headers.has('upgrade') ||
     (minor === '0' && !/\bkeep-alive\b/i.test(connection)) ||
     /^413|^400 bad_request$/.test(verdict.words);
-  const answer: Expected = {
+  const response: Expected = {
     ...verdict,
     words: [verdict.words],
     isHead: method === 'HEAD',
@@ -103,7 +103,7 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   };
   const awaits = early === undefined && minor === '1' && headers.has('expect');
   return {
-    answers: awaits ? [{ words: ['100'], closes: false }, answer] : [answer],
+    responses: awaits ? [{ words: ['100'], closes: false }, response] : [response],
     ...(!closes && { size: headEnd + 4 + body.size }),
   };
 }

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
-import { bytesOf } from '../support/fixture.js';
+import { requestBytes } from '../support/fixture.js';
 import { descriptorLimitOf, memoryOf } from '../support/kernel.js';
 import { addBytes } from './clients.js';
 import { Crowd } from './crowd.js';
@@ -24,7 +24,7 @@ const spareBytes = 512 * 2 ** 20;
 const animalBytes = 1_000;
 const requests = [
   addBytes({ name: 'Rex', categoryId: 5, status: 'sold' }),
-  bytesOf('GET', '/v1/pets/1'),
+  requestBytes('GET', '/v1/pets/1'),
 ];
 
 export const overload: TortureRow = {
@@ -72,7 +72,7 @@ export const overload: TortureRow = {
     assert.ok(peakBytes <= beforeBytes + spareBytes + adds * animalBytes, memory);
     await scene.stop();
 
-    const answers = [...crowd.waits]
+    const responses = [...crowd.waits]
       .sort(([one], [other]) => one - other)
       .map(([status, waits]) => {
         const slow = Math.round(quantileOf(waits, 0.99));
@@ -82,7 +82,7 @@ export const overload: TortureRow = {
     return [
       `takes ${whole(Math.round(perSecond))} requests a second`,
       // A client that waits for a response sends no other request.
-      `${whole(connections)} clients of one request at a time, ${(ms / 1_000).toFixed(0)} s of ${timesOf(crowd.sent + crowd.unsent)} times that, ${timesOf(crowd.sent)} of it sent while all others waited for their answers: ${answers.join(', ')}, all answered ${Math.round(settledMs)} ms behind the end${busy}`,
+      `${whole(connections)} clients of one request at a time, ${(ms / 1_000).toFixed(0)} s of ${timesOf(crowd.sent + crowd.unsent)} times that, ${timesOf(crowd.sent)} of it sent while all others waited for their answers: ${responses.join(', ')}, all answered ${Math.round(settledMs)} ms behind the end${busy}`,
       memory,
     ].join('; ');
   },

@@ -108,10 +108,10 @@ export class Scene {
 
   /** Adds a pet, which must be acknowledged. */
   async add(sent: SentDraft = randomDraft(this.share.random)): Promise<TimedAnswer> {
-    const answer = await this.clients.add(sent);
-    assert.equal(answer.status, 201, `an add is answered ${answer.status}: ${answer.body}`);
-    this.ledger.acknowledge(sent, answer);
-    return answer;
+    const response = await this.clients.add(sent);
+    assert.equal(response.status, 201, `an add is answered ${response.status}: ${response.body}`);
+    this.ledger.acknowledge(sent, response);
+    return response;
   }
 
   /**
@@ -127,10 +127,10 @@ export class Scene {
       const own: TimedAnswer[] = [];
       while (goOn(own.length)) {
         const sent = randomDraft(this.share.random);
-        const answer = await this.clients.add(sent).catch(() => undefined);
-        if (answer === undefined) break;
-        if (answer.status === 201) this.ledger.acknowledge(sent, answer);
-        else own.push(answer);
+        const response = await this.clients.add(sent).catch(() => undefined);
+        if (response === undefined) break;
+        if (response.status === 201) this.ledger.acknowledge(sent, response);
+        else own.push(response);
       }
       return own;
     });

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
-import { Client, type Answer } from '../support/client.js';
-import { bytesOf, connectTo } from '../support/fixture.js';
+import { Client, type RawResponse } from '../support/client.js';
+import { requestBytes, connectTo } from '../support/fixture.js';
 import { waitedMsOf } from '../support/kernel.js';
 import { addBytes, utf8Of } from './clients.js';
 import { quantileOf } from './measures.js';
@@ -74,8 +74,8 @@ async function round(share: Share, tally: Tally): Promise<void> {
 
   /** Opens a connection and keeps it idle after a response. */
   const openIdle = async (): Promise<Client> => {
-    const client = (await open()).send(bytesOf('GET', '/v1/pets'));
-    assert.equal((await client.answer()).status, 200);
+    const client = (await open()).send(requestBytes('GET', '/v1/pets'));
+    assert.equal((await client.nextResponse()).status, 200);
     return client;
   };
 
@@ -87,25 +87,27 @@ async function round(share: Share, tally: Tally): Promise<void> {
     client: Client,
     mayBeUntaken: boolean,
     headers: readonly string[] = [],
-  ): Promise<Answer | Unanswered> => {
+  ): Promise<RawResponse | Unanswered> => {
     const sent = randomDraft(share.random);
     client.send(addBytes(sent, { headers }));
-    const answer = await client.answer('POST', patienceMs).catch((error: unknown): Unanswered => {
-      assert.ok(
-        client.hasEnded && client.received === '',
-        `an answer breaks off: ${String(error)}`,
-      );
-      if (client.failure === undefined) return 'let go';
-      assert.ok(mayBeUntaken, `who behaves is cut off: ${client.failure.message}`);
-      return 'never taken';
-    });
-    if (typeof answer === 'string') return answer;
-    if (answer.status === 201) ledger.acknowledge(sent, { body: utf8Of(answer.body) });
+    const response = await client
+      .nextResponse('POST', patienceMs)
+      .catch((error: unknown): Unanswered => {
+        assert.ok(
+          client.hasEnded && client.received === '',
+          `an answer breaks off: ${String(error)}`,
+        );
+        if (client.failure === undefined) return 'let go';
+        assert.ok(mayBeUntaken, `who behaves is cut off: ${client.failure.message}`);
+        return 'never taken';
+      });
+    if (typeof response === 'string') return response;
+    if (response.status === 201) ledger.acknowledge(sent, { body: utf8Of(response.body) });
     else {
-      assert.equal(answer.status, 503, answer.body);
+      assert.equal(response.status, 503, response.body);
       tally.refused++;
     }
-    return answer;
+    return response;
   };
 
   /** Adds pets over one connection after the other, until none can be opened. */
@@ -114,10 +116,10 @@ async function round(share: Share, tally: Tally): Promise<void> {
       const client = await Client.connect(port).catch(() => undefined);
       if (client === undefined) return;
       for (let mayBeUntaken = true; !client.hasEnded; mayBeUntaken = false) {
-        const answer = await addOver(client, mayBeUntaken, headers);
-        if (answer === 'let go') tally.letGo++;
-        else if (answer === 'never taken') tally.unaccepted++;
-        else if (answer.headers.get('connection')?.includes('close')) break;
+        const response = await addOver(client, mayBeUntaken, headers);
+        if (response === 'let go') tally.letGo++;
+        else if (response === 'never taken') tally.unaccepted++;
+        else if (response.headers.get('connection')?.includes('close')) break;
       }
       client.destroy();
     }
@@ -143,7 +145,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
     tally.starved++;
   };
 
-  const half = bytesOf('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
+  const half = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
   const askers: Client[] = [];
   for (let index = 0; index < others; index++) {
     await openIdle();

@@ -50,10 +50,10 @@ export class Watched {
     // A nearly full disk may have room for a shorter pet, but not for one longer than a block.
     const page = { name: 'x'.repeat(5000), categoryId: 1 };
     for (let refused = 0; refused <= adds; ) {
-      const answer = await clients.add(page);
-      if (answer.status === 201 && refused === 0) ledger.acknowledge(page, answer);
+      const response = await clients.add(page);
+      if (response.status === 201 && refused === 0) ledger.acknowledge(page, response);
       else {
-        met.push(answer);
+        met.push(response);
         refused++;
       }
     }
