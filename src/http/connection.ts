@@ -111,13 +111,13 @@ export class Connection implements ConnectionHandler<Exchange> {
   /** The error response that is sent last, before the connection closes (C52). */
   #lastReply: Reply | undefined;
 
-  /** The time at which a sweep first saw the idle connection; at first, its own beginning. */
+  /** The time at which the connection opened, or a sweep first saw it idle after a response. */
   #idleSince: number | undefined = performance.now();
   /** The time at which a sweep first saw bytes of the next head. */
   #headSince: number | undefined;
-  /** The time from which the current request has `requestMs`, at the latest that of a sweep. */
+  /** The time at which the limit of the current request begins; set by a sweep if undefined. */
   #requestSince: number | undefined;
-  /** True if Node has reported the next head as late (see `toPetstoreError`). */
+  /** True if Node has reported that the next head is late. */
   #isHeadLate = false;
   /** True until the first request. */
   #isNew = true;
@@ -230,10 +230,10 @@ export class Connection implements ConnectionHandler<Exchange> {
 
     this.#idleSince ??= now;
     if (this.#isHeadArriving) this.#headSince ??= now;
-    // The first head has its time from the beginning of the connection on, as has a response's next
-    // head of which Node alone knows that it has begun.
-    const isDue = this.#isNew || this.#isHeadLate;
-    const headSince = isDue ? this.#idleSince : this.#headSince;
+    // The limit of the first head begins when the connection opens. A head in the last packet of
+    // the previous request, which only Node reports, has its limit from the response on.
+    const beginsIdle = this.#isNew || this.#isHeadLate;
+    const headSince = beginsIdle ? this.#idleSince : this.#headSince;
     const keepAliveMs = 1_000 * this.#connectionHeaders.keepAliveSeconds;
     if (headSince === undefined) {
       if (now - this.#idleSince > keepAliveMs) this.#close();
@@ -268,8 +268,8 @@ export class Connection implements ConnectionHandler<Exchange> {
 
   /**
    * Handles a request.
-   * @param since - The time from which it has `requestMs`; undefined for the time of the next
-   * sweep, because a client cannot send the body of a queued request.
+   * @param since - The time at which its limit begins. Undefined for a queued request, whose limit
+   * begins with the next sweep, because the server did not read its body before.
    */
   #start(exchange: Exchange, since?: number): void {
     this.#current = exchange;

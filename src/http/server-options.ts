@@ -32,8 +32,8 @@ export const httpOptions = {
   // An Upgrade header is ignored (C42).
   shouldUpgradeCallback: () => false,
 
-  // `Connection` has time limits of its own. Node's is needed only for a head that begins in the
-  // packet of the request before it.
+  // `Connection` checks the time limits itself. It needs Node's only for a head that begins in the
+  // last packet of the previous request.
   headersTimeout: headMs,
   requestTimeout: 0,
   connectionsCheckingInterval: sweepMs,

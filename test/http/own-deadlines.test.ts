@@ -7,8 +7,8 @@ import { test, type TestContext } from 'node:test';
 import type { PetstoreOptions } from '../../dist/index.js';
 import { atEnd } from '../support/at-end.js';
 import type { Client } from '../support/client.js';
-import { ask, bytesOf, connectTo, start } from '../support/fixture.js';
-import { animal, heldKeys } from '../support/scenes.js';
+import { sendRequest, requestBytes, connectTo, start } from '../support/fixture.js';
+import { petJson, blockedKeys } from '../support/scenes.js';
 
 /** Starts a petstore on a Node whose server has no timers, and returns a function to skip time. */
 async function startWithoutTimers(t: TestContext, options: Partial<PetstoreOptions> = {}) {
@@ -39,8 +39,8 @@ async function expectTimeout(client: Client): Promise<void> {
 }
 
 const headers = ['Content-Type: application/json'];
-const post = bytesOf('POST', '/v1/pets', { headers, body: animal });
-const get = bytesOf('GET', '/v1/pets');
+const post = requestBytes('POST', '/v1/pets', { headers, body: petJson });
+const get = requestBytes('GET', '/v1/pets');
 
 test('C44 ends late heads and silence without a timer of Node', async (t) => {
   const running = await startWithoutTimers(t);
@@ -60,14 +60,14 @@ test('C44 ends late heads and silence without a timer of Node', async (t) => {
 });
 
 test('C44 gives a head that arrives before the last response 10 s from that response', async (t) => {
-  const { keys, letIn, asked } = heldKeys();
+  const { keys, unblock, verifying } = blockedKeys();
   const running = await startWithoutTimers(t, { keys });
   const client = await connectTo(t, running, get);
-  await asked;
+  await verifying;
   client.send('GET /v1/pets');
   // Once this request is served, the server has read the bytes above.
-  await ask(running.port, 'GET', '/healthz');
-  letIn();
+  await sendRequest(running.port, 'GET', '/healthz');
+  unblock();
   await client.expect('200 []');
   await running.skip(10);
   await expectTimeout(client);
@@ -87,11 +87,11 @@ test('C44 ends late bodies without a timer of Node, whatever `complete` is', asy
       set: () => undefined,
     });
     atEnd(t, () => Reflect.deleteProperty(http.IncomingMessage.prototype, 'complete'));
-    const chunked = bytesOf('POST', '/v1/pets', {
+    const chunked = requestBytes('POST', '/v1/pets', {
       headers: [...headers, 'Transfer-Encoding: chunked'],
     });
     const late = await Promise.all(
-      [post.slice(0, -1), post.slice(0, -animal.length), `${chunked}1\r\n{\r\n`].map((bytes) =>
+      [post.slice(0, -1), post.slice(0, -petJson.length), `${chunked}1\r\n{\r\n`].map((bytes) =>
         connectTo(t, running, bytes),
       ),
     );
