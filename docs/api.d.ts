@@ -162,6 +162,8 @@
 //   MissingTables
 //   PostgresPool
 //   PostgresStorageOptions
+//   databaseUrlProblem
+//   isDatabaseUrl
 //   migratePostgres
 //   postgresImport
 //   postgresRecordNames
@@ -777,6 +779,8 @@ function countRules(options: Pick<PetstoreUnderTest, 'level' | 'slow'>): number;
 
 function createPetstore(options: PetstoreOptions): Petstore;
 
+function databaseUrlProblem(text: string): string | undefined;
+
 function detailOf(thrown: unknown): string;
 
 function digestOfKey(key: string): Buffer;
@@ -894,6 +898,8 @@ function fileStorage(path: string, options?: FileStorageOptions): Promise<PetSto
 function fileTarget(path: string, records?: string): Promise<TextTarget>;
 
 function int64OfJsonNumber(number: string): bigint | undefined;
+
+function isDatabaseUrl(text: string): boolean;
 
 function isPetstoreUrl({ protocol, username, password, search, hash }: URL): boolean;
 

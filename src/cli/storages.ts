@@ -99,9 +99,13 @@ async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
   // Loaded on demand, so that a server without a database starts faster.
   const postgres = await import('../postgres/index.js');
 
-  const wantedUrl = postgres.wantedUrl(url);
-  if (wantedUrl !== undefined)
-    refuse(`${from} must be file:PATH, such as file:data/pets.jsonl, memory:, or ${wantedUrl}`);
+  if (!postgres.isDatabaseUrl(url))
+    refuse(
+      `${from} must be file:PATH, such as file:data/pets.jsonl, memory:, ` +
+        'or a URL such as postgres://user:password@host:5432/name',
+    );
+  const problem = postgres.databaseUrlProblem(url);
+  if (problem !== undefined) refuse(`${from} is not a valid URL of a database: ${problem}`);
 
   // The parameters of the URL may contain a password too.
   const { protocol, username, host, pathname } = new URL(url);

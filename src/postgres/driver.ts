@@ -1,8 +1,9 @@
 /** The part of `pg` that is used. The package is optional, so it is imported at the first use. */
-import { statSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError } from '../errors.js';
 import type { ByteString } from '../json.js';
+import { databaseUrlProblem, driverUrl, readableUrl, tlsFileProblem } from './database-url.js';
 
 /** An emitter of events with one value. */
 interface Emitter<Event, Value> {
@@ -54,58 +55,6 @@ export interface PostgresClient extends ClientEvents {
 /** The longest time of connecting, and then of the setup of the session, each in ms. */
 export const connectMs = 2_000;
 
-/** The values of `sslmode` that `pg` accepts. */
-const sslModes = /^(disable|no-verify|verify-full|verify-ca|require|prefer)$/;
-
-/** The parameters of a URL that name TLS files. `pg` reads the files whenever it connects. */
-const tlsFiles = ['sslrootcert', 'sslcert', 'sslkey'];
-
-/**
- * Returns why a TLS file of a URL cannot be read; undefined if all can. Only regular files are
- * accepted, because reading a pipe or a device could block the process.
- */
-function tlsFileProblem({ searchParams }: URL): string | undefined {
-  for (const name of tlsFiles)
-    for (const path of searchParams.getAll(name).filter((each) => each !== ''))
-      try {
-        if (!statSync(path).isFile()) return `${name}=${path} is not a regular file`;
-      } catch (error) {
-        return `${name}=${path} cannot be read (${reasonOf(error)})`;
-      }
-  return undefined;
-}
-
-/**
- * Returns the URL, without its TLS files if one of them cannot be read now. A connection without
- * them fails, and the next connection tries the files again. With a file that cannot be read, a
- * client of `pg` would throw outside of every promise.
- */
-function readableUrl(text: string): string {
-  const url = new URL(text);
-  if (tlsFileProblem(url) === undefined) return text;
-
-  for (const name of tlsFiles) url.searchParams.delete(name);
-  // These files turn TLS on, even without a mode.
-  if (!url.searchParams.has('sslmode')) url.searchParams.set('sslmode', 'verify-full');
-  return url.href;
-}
-
-/** Returns what a text must be instead; undefined if it is a valid URL of a database. */
-export function wantedUrl(text: string): string | undefined {
-  const url = /^postgres(ql)?:\/\//.test(text) && URL.canParse(text) && new URL(text);
-  // An unescaped / ? or # in a password ends the host, so that part of the password is taken for
-  // the host, which is logged. The @ before the true host then stands in the path, query or
-  // fragment.
-  if (!url || `${url.pathname}${url.search}${url.hash}`.includes('@')) {
-    const escapes =
-      'in user and password write %2F for /, %3F for ?, %23 for #, %40 for @ and %25 for %';
-    return `a URL such as postgres://user:password@host:5432/name; ${escapes}`;
-  }
-
-  const areKnown = url.searchParams.getAll('sslmode').every((mode) => sslModes.test(mode));
-  return areKnown ? undefined : 'a URL whose sslmode is disable, verify-full or no-verify';
-}
-
 /**
  * Returns a new pool of connections to the database of a URL.
  * @throws TypeError if the URL is not valid; the message does not repeat it, because it may hold a
@@ -113,24 +62,24 @@ export function wantedUrl(text: string): string | undefined {
  * @throws PetstoreError `storage_unusable` if `pg` is missing or a TLS file cannot be read
  */
 export async function poolFor(text: string, maxConnections: number): Promise<PostgresPool> {
-  const wanted = wantedUrl(text);
-  if (wanted !== undefined) throw new TypeError(`the database must be a pool of pg, or ${wanted}`);
-
-  const url = new URL(text);
-  const problem = tlsFileProblem(url);
+  const problem = databaseUrlProblem(text);
   if (problem !== undefined)
-    throw new PetstoreError('storage_unusable', `the database's URL: ${problem}; name a PEM file`);
+    throw new TypeError(`the URL of the database is not valid: ${problem}`);
 
-  // `pg` treats these modes as verify-full, but with ten lines of warning.
-  if (!url.searchParams.has('uselibpqcompat'))
-    url.search = url.search.replace(
-      /\bsslmode=(prefer|require|verify-ca)\b/g,
-      'sslmode=verify-full',
+  const url = driverUrl(text);
+  const fileProblem = tlsFileProblem(url);
+  if (fileProblem !== undefined)
+    throw new PetstoreError(
+      'storage_unusable',
+      `the URL of the database: ${fileProblem}; name a PEM file`,
     );
 
   const { default: driver } = await import('pg').catch((cause: unknown) => {
-    const problem = `PostgreSQL needs the package pg: npm install pg@8 (${reasonOf(cause)})`;
-    throw new PetstoreError('storage_unusable', problem, { cause });
+    const folder = installFolder();
+    const message =
+      `PostgreSQL needs the package pg, which ${folder} does not have; ` +
+      `run: npm install --prefix ${folder} pg@8 (${reasonOf(cause)})`;
+    throw new PetstoreError('storage_unusable', message, { cause });
   });
 
   return new driver.Pool({
@@ -141,6 +90,13 @@ export async function poolFor(text: string, maxConnections: number): Promise<Pos
     connectionTimeoutMillis: connectMs,
     keepAlive: true,
   });
+}
+
+/** Returns the folder in which packages must be installed so that this module finds them. */
+function installFolder() {
+  const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/[\\/]$/, '');
+  const folder = root.replace(/[\\/]node_modules[\\/]petstore$/, '');
+  return /^[\w./:\\-]+$/.test(folder) ? folder : `'${folder}'`;
 }
 
 /**

@@ -36,7 +36,13 @@ const hints = [
   ],
   [/does not support SSL/, 'it does not speak TLS; write sslmode=disable into its URL'],
   [
-    /certificate|altnames/i,
+    /^ERR_TLS_CERT_ALTNAME_INVALID /,
+    'its certificate is for another host; write a host of the certificate into the URL',
+  ],
+  [/^CERT_HAS_EXPIRED /, 'its certificate has expired; renew it'],
+  [/^CERT_NOT_YET_VALID /, 'its certificate is not valid yet; check the clock of this machine'],
+  [
+    /certificate/i,
     'name its authority in the URL by sslrootcert=FILE, or trust any by sslmode=no-verify',
   ],
 ] as const;

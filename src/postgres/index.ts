@@ -1,5 +1,6 @@
 /** The public API of `petstore/postgres`: a storage in PostgreSQL that several servers share. */
-export { type PostgresPool, wantedUrl } from './driver.js';
+export { databaseUrlProblem, isDatabaseUrl, wantedUrl } from './database-url.js';
+export type { PostgresPool } from './driver.js';
 export { untilThere, waitForDatabase } from './failures.js';
 export { postgresStorage, type PostgresStorageOptions } from './postgres-storage.js';
 export { type Migration, migratePostgres, MissingTables } from './schema.js';

@@ -10,6 +10,7 @@ import type { Log } from '../log.js';
 import { checkNames, steadyClock } from '../options.js';
 import type { PetStorage } from '../storage.js';
 import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
+import { poolMaxOf } from './database-url.js';
 import type { PostgresPool } from './driver.js';
 import { throwUnusable, waitForDatabase } from './failures.js';
 import { connectToTables } from './schema.js';
@@ -21,7 +22,10 @@ export interface PostgresStorageOptions {
   /** Receives a line when the database fails and when it works again. @defaultValue no log */
   readonly log?: Log;
 
-  /** The most connections at once, from 1; ignored if a pool is given. @defaultValue 10 */
+  /**
+   * The most connections at once, from 1; ignored if a pool is given.
+   * @defaultValue `pool_max` of the URL, or 10
+   */
   readonly maxConnections?: number;
 
   /**
@@ -50,7 +54,9 @@ export async function postgresStorage(
     maxConnections: true,
     isSource: true,
   });
-  const { log = ignore, maxConnections = 10, isSource = false } = options;
+  const { log = ignore, isSource = false } = options;
+  const poolMax = typeof database === 'string' ? poolMaxOf(database) : undefined;
+  const { maxConnections = poolMax ?? 10 } = options;
 
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');

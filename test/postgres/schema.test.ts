@@ -3,7 +3,7 @@
 // for the host of the database.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { cpSync, readFileSync } from 'node:fs';
+import { cpSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -266,15 +266,20 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
 
   test('a start without the package pg says how to install it', async (t) => {
     const here = new WorkingFolder(t);
-    cpSync(join(root, 'dist'), here.at('dist'), { recursive: true });
-    cpSync(join(root, 'package.json'), here.at('package.json'));
-    const startOf = (storage: string) =>
-      here.shell(`exec "$0" dist/server.js --port 0 --storage ${storage}`, keyed);
-    assertRefused(await startOf('postgres://127.0.0.1:1/x').ended, 3, /npm install pg@8 /);
-    // A server without a database does not need it.
-    const memory = startOf('memory:');
-    await memory.said('listening');
-    assert.equal((await memory.end()).code, 0);
+    const folders = { '.': '', 'opt/node_modules/petstore': 'opt' };
+    for (const [folder, installFolder] of Object.entries(folders)) {
+      cpSync(join(root, 'dist'), here.at(join(folder, 'dist')), { recursive: true });
+      cpSync(join(root, 'package.json'), here.at(join(folder, 'package.json')));
+      const startOf = (storage: string) =>
+        here.shell(`exec "$0" ${folder}/dist/server.js --port 0 --storage ${storage}`, keyed);
+      const prefix = realpathSync(here.at(installFolder));
+      const refused = await startOf('postgres://127.0.0.1:1/x').ended;
+      assertRefused(refused, 3, new RegExp(`run: npm install --prefix '?${prefix}'? pg@8 `));
+      // A server without a database does not need it.
+      const memory = startOf('memory:');
+      await memory.said('listening');
+      assert.equal((await memory.end()).code, 0);
+    }
   });
 });
 

@@ -10,10 +10,25 @@ import { newCertificate } from '../support/certificate.js';
 import { WorkingFolder } from '../support/working-folder.js';
 import { migratePostgres, postgresStorage, waitForDatabase } from '../../dist/postgres/index.js';
 import { type StartedServer, assertRefused } from '../support/process.js';
-import { adminUrl, newDatabase, ownCluster, query, withoutServer } from './database.js';
+import {
+  adminUrl,
+  newDatabase,
+  ownCluster,
+  query,
+  withoutDatabase,
+  withoutServer,
+} from './database.js';
 import { errorMessage } from './proxy.js';
 import { listen } from './tcp.js';
-import { endSessions, expectUnready, openFar, poolOf, unavailable, unusable } from './scene.js';
+import {
+  endSessions,
+  expectUnready,
+  linesOf,
+  openFar,
+  poolOf,
+  unavailable,
+  unusable,
+} from './scene.js';
 import { notes } from '../storage/records.js';
 import { until } from '../support/waiting.js';
 
@@ -196,8 +211,101 @@ describe('URLs of a database', () => {
     for (const typo of typos) {
       await assert.rejects(postgresStorage(`postgres://127.0.0.1:1/x?sslmode${typo}`), {
         name: 'TypeError',
-        message: /must be .* a URL whose sslmode is disable, verify-full or no-verify/,
+        message:
+          /its (sslmode must be disable, verify-full or no-verify|parameter sslmode is given)/,
       });
+    }
+  });
+  test('a URL with another parameter, host or form is refused with what to write', async () => {
+    const refused: Readonly<Record<string, RegExp>> = {
+      'mysql://h/x': /must begin with postgres:/,
+      'postgres://h:5432:1/x': /must have the form postgres:/,
+      'postgres://h:99999/x': /must have the form/,
+      'postgres://ann:100%@h/x': /%25 for %/,
+      'postgres://one,two/x': /several hosts; name one, or a proxy/,
+      'postgres://one:5432,two:5433/x': /several hosts/,
+      'postgres:///x?host=one,two': /host must be one host/,
+      'postgres://h/x?sslmod=verify-full': /parameter sslmod is unknown; did you mean sslmode\?/,
+      'postgres://h/x?SSLMODE=disable': /SSLMODE is unknown; did you mean sslmode\?/,
+      'postgres://h/x?ssl-mode=verify-full': /parameter is unknown; did you mean sslmode\?/,
+      'postgres://h/x?poolmax=5': /poolmax is unknown; did you mean pool_max\?/,
+      'postgres://h/x?zzz=1': /zzz is unknown; use sslmode, sslrootcert/,
+      'postgres://h/x?toString=1': /toString is unknown/,
+      'postgres://h/x?target_session_attrs=any': /target_session_attrs is not supported; name the/,
+      'postgres://h/x?service=pets': /service is not supported; write its settings/,
+      'postgres://h/x?connect_timeout=5': /connect_timeout is not supported; a connection has 2 s/,
+      'postgres://h/x?ssl=true': /ssl is not supported; write sslmode=verify-full/,
+      'postgres://h/x?user=ann': /user is not supported; write it in front of the host/,
+      'postgres://h/x?sslmode=disable&sslmode=disable': /sslmode is given more than once/,
+      'postgres://h/x?sslrootcert=': /sslrootcert has no value/,
+      'postgres://h/x?sslcert=a.pem': /sslcert and sslkey must be given together/,
+      'postgres://h/x?pool_max=0': /pool_max must be an integer from 1 to 1000/,
+      'postgres://h/x?pool_max=ten': /pool_max must be an integer/,
+      'postgres://h/x?sslmode=disable#end': /nothing may follow a #/,
+    };
+    for (const [url, message] of Object.entries(refused))
+      await assert.rejects(postgresStorage(url), { name: 'TypeError', message }, url);
+
+    const accepted = [
+      'postgres://127.0.0.1:1/x',
+      'postgresql://ann:se%2Fcret@127.0.0.1:1/x?application_name=pets&options=-cjit%3Doff',
+      'postgres:///x?host=/nowhere',
+      'postgres://%2Fnowhere/x',
+      'postgres://[::1]:1/x?pool_max=1000&sslmode=no-verify',
+    ];
+    for (const url of accepted) await assert.rejects(postgresStorage(url), unusable, url);
+  });
+
+  test('pool_max bounds the connections of a server, and maxConnections overrides it', {
+    skip: withoutDatabase(),
+  }, async () => {
+    const url = new URL(await newDatabase());
+    url.searchParams.set('pool_max', '3');
+    const name = `pool_${Date.now()}`;
+    url.searchParams.set('application_name', name);
+    const sessions = () =>
+      linesOf(url.href, `SELECT count(*) FROM pg_stat_activity WHERE application_name = '${name}'`);
+    for (const [options, count] of [
+      [{}, 3],
+      [{ maxConnections: 2 }, 2],
+    ] as const) {
+      const storage = await postgresStorage(url.href, options);
+      await Promise.all(Array.from({ length: 20 }, (_, id) => storage.list({ limit: id + 1 })));
+      // The session that counts has the name too.
+      assert.equal(Number(await sessions()), count + 1);
+      await storage.close();
+      await until('the end of the sessions', async () => (await sessions()) === '1');
+    }
+  });
+
+  test('a certificate that fails is refused with what to do about it', {
+    skip: withoutDatabase(),
+  }, async (t) => {
+    const certificate = newCertificate(undefined, 'DNS:db.example');
+    const here = new WorkingFolder(t, { 'ca.pem': certificate.cert });
+    const url = await serving(t, (socket) =>
+      socket.once('data', () => {
+        socket.write('S');
+        new TLSSocket(socket, { isServer: true, ...certificate }).on('error', () => undefined);
+      }),
+    );
+    for (const [search, message] of [
+      [`&sslrootcert=${here.at('ca.pem')}`, /for another host; write a host of/],
+      ['', /name its authority/],
+    ] as const)
+      await assert.rejects(postgresStorage(`${url}?sslmode=verify-full${search}`), {
+        ...unusable,
+        message,
+      });
+
+    const pool = await poolOf(t);
+    for (const [code, message] of [
+      ['CERT_HAS_EXPIRED', /has expired; renew it/],
+      ['CERT_NOT_YET_VALID', /not valid yet; check the clock/],
+    ] as const) {
+      const error = Object.assign(new Error('certificate'), { code });
+      Reflect.set(pool, 'connect', () => Promise.reject(error));
+      await assert.rejects(postgresStorage(pool), { ...unusable, message });
     }
   });
 });

@@ -167,7 +167,7 @@ describe('options', { concurrency: 4 }, () => {
     // a link-local address without its interface
     '--host fe80::1 --storage memory:': /^cannot listen on fe80::1 port 0: .*--host/,
     // an incomplete database URL
-    '--storage postgres://ann:secret@[': /^--storage must be .* or a URL such as postgres:/,
+    '--storage postgres://ann:secret@[': /^--storage is not a valid URL .* form postgres:/,
     // an unknown storage
     '--storage redis://ann:secret@db': /^--storage must be file:PATH/,
     // a file storage without a path
