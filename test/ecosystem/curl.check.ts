@@ -10,7 +10,7 @@ import { documentText, key, petstoreOf, run } from './scene.js';
 const authorization = `Authorization: Bearer ${key}`;
 const json = 'Content-Type: application/json';
 
-test('curl: adding by -d, by a file, in chunks and behind 100-continue; lists, heads, old and new protocols', async (t) => {
+test('curl adds pets by -d, a file, chunks and 100-continue, and lists them', async (t) => {
   const { url } = await petstoreOf(t).listen({ port: 0 });
   const cwd = folder(t);
   const pets = `${url}/v1/pets`;

@@ -57,7 +57,7 @@ for (const mounted of ['', '/shop']) {
   });
 }
 
-test('Fastify 5 serves the petstore for all that it does not know itself', async (t) => {
+test('Fastify 5 serves the petstore for every path that Fastify has no route for', async (t) => {
   const { handler } = petstoreOf(t);
   const app = fastify();
   atEnd(t, () => app.close());
@@ -160,7 +160,7 @@ test('serverless-http serves the petstore in a function of AWS Lambda', async (t
   }
 });
 
-test('express-openapi-validator stands in front of the petstore as docs/extending.md says', async (t) => {
+test('express-openapi-validator runs in front of the petstore, as docs/extending.md shows', async (t) => {
   const document = readFileSync(join(root, 'docs/extending.md'), 'utf8');
   const code = /^```javascript\n(\/\/ validated\.mjs\n.*?)^```$/ms.exec(document)?.[1];
   assert.ok(code !== undefined);

@@ -103,7 +103,7 @@ async function outcome(
   return { code, output: running.output };
 }
 
-test('the image’s server is process 1 without root, is healthy while it listens, and SIGTERM ends it with 0', async (t) => {
+test('the image runs its server as process 1 without root, with a health check and SIGTERM', async (t) => {
   assert.equal(process.getuid?.(), 0, 'namespaces need root here');
   const { container, home, port, entrypoint, health } = await build(t);
 

@@ -20,7 +20,7 @@ const ways: Readonly<Record<string, (t: TestContext) => Promise<Client<paths>>>>
 };
 
 for (const [way, connect] of Object.entries(ways)) {
-  test(`openapi-fetch over ${way}: the whole contract`, async (t) => {
+  test(`openapi-fetch over ${way} lists, adds and fetches pets, and reads every error`, async (t) => {
     const client = await connect(t);
     const added = await client.POST('/pets', {
       body: { name: 'Rex 🐕', categoryId: 5, status: 'available' },

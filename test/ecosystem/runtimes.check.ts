@@ -21,7 +21,7 @@ console.log('port ' + port);
 for (const [name, args] of Object.entries(runtimes)) {
   const command = join(root, 'test/ecosystem/node_modules/.bin', name);
 
-  test(`${name}: serves fetch unbound, and says of listen what to do instead`, async (t) => {
+  test(`${name} serves the unbound fetch, and listen says to use it`, async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'serve.mjs'), serving);
     const server = program(t, cwd, command, ...args, 'serve.mjs');
@@ -34,7 +34,7 @@ for (const [name, args] of Object.entries(runtimes)) {
     await useMounted(`http://127.0.0.1:${port}`);
   });
 
-  test(`${name}: the command line refuses to serve in one line, and makes no file`, async (t) => {
+  test(`${name} runs no server from the command line, which says so and makes no file`, async (t) => {
     const cwd = folder(t);
     const refused = program(t, cwd, command, ...args, serverFile, '--dev');
     assert.equal(await refused.found((line) => line), undefined);

