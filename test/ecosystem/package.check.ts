@@ -66,10 +66,13 @@ function declarationsRead(): readonly string[] {
   return [...seen].sort();
 }
 
-/** A module that hands on every public name, and so compiles only where each is there. */
+/** Returns a module that re-exports every public name, so that it compiles only if all exist. */
 async function handOn(specifier: string, module: string): Promise<string> {
   const values = Object.keys(await import(join(root, `dist/${module}.js`)));
-  const declarations = readFileSync(join(root, `dist/${module}.d.ts`), 'utf8');
+  const declarations = readFileSync(join(root, `dist/${module}.d.ts`), 'utf8').replace(
+    /\/\*\*.*?\*\//gs,
+    '',
+  );
   const listed = [...declarations.matchAll(/^export (?:type )?\{([^}]*)\}/gm)].flatMap(
     ([, names = '']) => names.split(','),
   );
