@@ -152,6 +152,7 @@
 
 // petstore/plugins/metrics
 //   MetricsOptions
+//   MetricsRegistry
 //   metricsPlugin
 
 // petstore/plugins/orders
@@ -392,7 +393,13 @@ interface MemoryStorageOptions {
 }
 
 interface MetricsOptions {
-    readonly registry?: Registry;
+    readonly registry?: MetricsRegistry;
+}
+
+interface MetricsRegistry {
+    readonly contentType: string;
+    metrics(): Promise<string>;
+    registerMetric(metric: never): void;
 }
 
 interface Migration {

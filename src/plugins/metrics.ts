@@ -13,6 +13,16 @@ const petBuckets = [1, 4, 16, 64, 256, 1024, 4096];
  */
 const namedMethod = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
+/**
+ * The members of a `Registry` of `prom-client`. They stand here, so that types of this module need
+ * no other package.
+ */
+export interface MetricsRegistry {
+  readonly contentType: string;
+  metrics(): Promise<string>;
+  registerMetric(metric: never): void;
+}
+
 /** The options of the plugin. */
 export interface MetricsOptions {
   /**
@@ -20,7 +30,7 @@ export interface MetricsOptions {
    * not those of the process. Two petstores cannot share a registry.
    * @defaultValue a new registry, with the metrics of the process
    */
-  readonly registry?: Registry;
+  readonly registry?: MetricsRegistry;
 }
 
 /** The metrics of the process, such as the lag of the event loop. */
@@ -35,13 +45,17 @@ function metricsOfProcess(): Registry {
   return processMetrics;
 }
 
+function isRegistry(value: unknown): value is Registry {
+  return typeof Object(value).registerMetric === 'function';
+}
+
 /**
  * Serves metrics at `/metrics` without a key. Let only the collector reach the path.
  *
  * @throws TypeError if `registry` is not a registry
  */
 export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin {
-  if (given !== undefined && typeof given?.registerMetric !== 'function')
+  if (given !== undefined && !isRegistry(given))
     throw new TypeError('metricsPlugin: registry must be a Registry of prom-client');
 
   return ({ storage, onReply, route: serve }) => {
