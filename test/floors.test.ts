@@ -143,9 +143,9 @@ test('no two modules of src share a name', () => {
 
 /** The tests that import modules behind an index.ts, each with its reason. */
 const whiteBox: Readonly<Record<string, string>> = {
-  'http/answers.test.ts': 'no response shows the whole list of error codes',
   'http/framing.test.ts': 'the table of requests that are not HTTP, sent in pieces and pipelined',
   'http/properties.test.ts': 'ten thousands of values for the readers of targets, ids and pets',
+  'http/responses.test.ts': 'no response shows the whole list of error codes',
   'http/slow.test.ts': 'minutes of C44 by a clock of the test',
   'http/unread.test.ts': 'C55 needs more clients than a test can open sockets',
   'postgres/database.ts': 'all migrations in one statement, for two hundred databases',

@@ -70,5 +70,5 @@ export function readAll(
 }
 
 function bodyBroken(cause: unknown): PetstoreError {
-  return new PetstoreError('bad_request', 'The body cannot be read to its end.', { cause });
+  return new PetstoreError('bad_request', 'The body could not be read completely.', { cause });
 }

@@ -74,7 +74,7 @@ export interface SharedState {
 const maxQueued = 256;
 const maxQueuedInTotal = 2_048;
 
-/** A client must read this many bytes of its responses in each period (C44). */
+/** The bytes of its responses that a client must read in each `readPeriodMs` (C44). */
 const minReadBytes = 65_536;
 const readPeriodMs = 60_000;
 /** The time for which a client may read nothing while long responses are queued (C55). */

@@ -29,7 +29,7 @@ export class Exchange extends NodeRequest implements Message {
   #awaitsContinue = false;
   /**
    * True if there is an Upgrade header. The connection must close after such a request, because
-   * Node's parser drops the rest of its packet.
+   * Node's parser drops the rest of the packet.
    */
   #hasUpgrade = false;
   /** True if the client sent `Connection: close`. Node 20 overlooks it before a tab. */

@@ -218,7 +218,7 @@ function isRepeated(headers: readonly string[], at: number): boolean {
   return false;
 }
 
-/** Returns the values of a header with another one. */
+/** Returns the old values of a header and the new value. */
 function withValue(old: OutgoingHttpHeader | undefined, value: string): OutgoingHttpHeader {
   return old === undefined ? value : [...listOf(old), value];
 }

@@ -124,7 +124,7 @@ export interface ConnectionHandler<Request> {
   /** Receives a request, of which at least the head has arrived. */
   accept(request: Request): void;
   /**
-   * Receives the error for which no further request can be read; undefined if the socket failed.
+   * Receives the error after which no further request can be read; undefined if the socket failed.
    * Node repeats it for each later packet.
    * @param rawHeaders - The headers, if it is a request with an unknown method.
    */

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import '../support/built.js';
 
-test('C54 accepts 64 connections less than the limit of open files, and serves them', () => {
+test('C54 accepts up to 64 fewer connections than the limit of open files, and serves them', () => {
   const script = `
     import { createPetstore } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
     import { connect } from 'node:net';

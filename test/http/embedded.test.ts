@@ -363,7 +363,7 @@ test('fetch, handler, listen and close work unbound, and close can be called rep
   await assert.rejects(storage.get(1n), { code: 'unavailable' });
 });
 
-test('close waits for the responses of handler', async (t) => {
+test('close waits until handler has sent its responses', async (t) => {
   const { keys, verifying, unblock } = blockedKeys();
   const order: string[] = [];
   const plugin: Plugin = ({ onReply, onClose }) => {

@@ -140,7 +140,7 @@ test('ignores changes that a plugin makes to the headers of its reply afterwards
   await expectResponse(port, 'GET /a', 200, {}, expected);
 });
 
-test('reports one response for a reply that cannot be sent, and keeps the connection', async (t) => {
+test('calls onReply once, with 500, for a reply that cannot be sent, and keeps the connection', async (t) => {
   const statuses: number[] = [];
   const slow = routePlugin('/slow', () => sleep(30, okReply('"slow"')));
   const watching: Plugin = ({ onReply }) => onReply(({ status }) => statuses.push(status));
@@ -643,7 +643,7 @@ test('C72 calls onStart once all plugins are open, with the routes of all', asyn
   await both.close();
 });
 
-test('holds an operation between its checks and its effect for each wrapper that asks for that', async (t) => {
+test('holds an operation between its checks and its effect for each wrapper that requests it', async (t) => {
   const steps: string[] = [];
   const holding =
     (name: string): Plugin =>

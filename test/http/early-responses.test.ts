@@ -52,7 +52,7 @@ test('C51 delivers an early response whole, then closes within 1 s or 64 KiB', a
   assert.deepEqual(await storedPets(running), []);
 });
 
-test('C51 resets no client that still sends before it has read its last response', async (t) => {
+test('C51 does not reset a client that still sends before it reads its last response', async (t) => {
   const running = await start(t);
   const bytes = `POST /v1/pets HTTP/1.1\r\nAuthorization: Bearer ${key}\r\n\r\n${petJson}${petJson}`;
   await Promise.all(
