@@ -55,14 +55,16 @@ async function embed(
 }
 
 const sold = '{"name":"猫","categoryId":9223372036854775807,"status":"sold"}';
-/** One request of each kind. One body stands for all invalid pets, which take the same code path. */
+/**
+ * One request of each kind. One body stands for all invalid pets, which take the same code path.
+ */
 const requests: readonly (readonly [request: string, words?: RequestParts])[] = [
   ...[sold, '', ' '.repeat(65_537)].map((body) => ['POST /v1/pets', { body }] as const),
   ...[
     ...['Idempotency-Key: k', 'Idempotency-Key: k', 'Idempotency-Key: k, k'],
     ...['Content-Type: text/plain', 'Content-Encoding: gzip', 'Content-Type: application/json'],
   ].map((line) => ['POST /v1/pets', { headers: [line], body: petJson }] as const),
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  // biome-ignore format: one line for each value would hide the test.
   ...['GET /v1/pets?limit=1', 'GET /v1/pets?limit=1&limit=1', 'GET /v1/pets?%zz', 'GET /v1/%70ets/%31', 'GET /v1/pets/', 'HEAD /v1/pets', 'HEAD /v1/pets/9', 'DELETE /v1/pets/1', 'OPTIONS /v1/pets', 'FOO /v1/pets', 'GET /healthz', 'GET /openapi.json'].map((request) => [request] as const),
   ...[null, 'Bearer wrong'].map((authorization) => ['GET /v1/pets', { authorization }] as const),
   ['GET /v1/pets', { headers: ['Expect: x'] }],
@@ -424,7 +426,7 @@ test('listen rejects a port in use, an invalid port, and any port once the petst
 });
 
 test('two hundred petstores in one process leave no handle, no listener and no output', async (t) => {
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  // biome-ignore format: one line for each value would hide the test.
   const events = ['uncaughtException', 'unhandledRejection', 'SIGTERM', 'SIGINT', 'SIGHUP', 'exit', 'beforeExit', 'warning'];
   const listeners = (): readonly number[] => events.map((event) => process.listenerCount(event));
   const counted = (): number =>

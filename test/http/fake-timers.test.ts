@@ -32,7 +32,9 @@ async function send(
   return { status: response.statusCode, text, date: response.headers.date };
 }
 
-/** Replaces all timers of the process, and the other globals that Sinon, Vitest and Jest replace. */
+/**
+ * Replaces all timers of the process, and the other globals that Sinon, Vitest and Jest replace.
+ */
 function installFakes(t: TestContext): void {
   t.mock.timers.enable();
   t.mock.method(globalThis, 'queueMicrotask', () => undefined);

@@ -1,6 +1,6 @@
 /**
- * Tests of valid and malformed requests (C13, C18, C42) that arrive byte by byte, or after a response
- * that closes the connection.
+ * Tests of valid and malformed requests (C13, C18, C42) that arrive byte by byte, or after a
+ * response that closes the connection.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

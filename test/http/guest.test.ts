@@ -59,8 +59,8 @@ function watchEventLoop(t: TestContext): void {
 }
 
 /**
- * Wraps `writeHead` as the package on-headers did until 1.1, which morgan and compression use: an
- * array is a list of pairs.
+ * Wraps `writeHead` as the package on-headers did until 1.1, for morgan and compression. It takes
+ * an array of headers as a list of pairs.
  */
 function wrapWriteHead(response: ServerResponse, listener: () => void): void {
   const { writeHead } = response;
@@ -295,7 +295,7 @@ describe('C69 the response of the host', () => {
 });
 
 describe('C70 the request of the host', () => {
-  /** What middleware makes of a request, and the status that follows. */
+  /** Changes by middleware, and the status that each causes. */
   const rows: readonly (readonly [
     change: Middleware,
     status: number,

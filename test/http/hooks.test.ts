@@ -59,7 +59,7 @@ test('publishes each response to Node’s observers, and never starts the stream
     ['POST /v1/pets', 201, { body: petJson }],
     ['GET /v1/pets/9', 404],
   ]);
-  // Each time two, because `ask` checks if the connection stays open.
+  // Each time two, because `sendRequest` checks if the connection stays open.
   assert.deepEqual(
     finished.map(({ response }) => response.statusCode),
     [200, 200, 201, 200, 404, 200],

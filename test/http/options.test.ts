@@ -11,7 +11,7 @@ const create = (options: unknown): unknown => Reflect.apply(createPetstore, unde
 
 test('rejects an invalid, unknown or misspelt option with a TypeError that names it', () => {
   const storage = memoryStorage();
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  // biome-ignore format: one line for each value would hide the test.
   const bad: Readonly<Record<string, readonly unknown[]>> = {
     keys: [undefined, null, [], 'psk', [''], ['a b'], ['ä'], ['a', 7], [null], ['a\n'], {}, 7, new Set(['a'])],
     storage: [null, 7, 'memory:', {}, { insert() {} }, { ...storage, close: undefined }, { ...storage, list: 1 }],

@@ -335,7 +335,7 @@ test('rejects a route with a duplicate or malformed path or an unknown method by
     assert.throws(adding(paths, more), { name: 'TypeError', message }, paths.join());
   for (const path of ['/v1/pets', '/v1/pets/{petId}', '/healthz', '/readyz', '/openapi.json'])
     refused(new RegExp(`^route ${path} is taken$`), [path]);
-  // biome-ignore format: short ones by the dozen, a line for each would hide the test.
+  // biome-ignore format: one line for each value would hide the test.
   const malformed = ['', 'x', '//', '/a//', '//a', '/a//b', '/a b', '/a?b', '/{}', '/{a', '/a{b}', '/%61', '/ä', '*'];
   // The last four could never match.
   for (const path of [...malformed, '/.', '/a/..', '/./b', '/./'])
@@ -837,7 +837,7 @@ test('C49 responds 500 if a handler or hook throws any value, and serves other r
 test('awaits a thenable given to waitFor only once', async () => {
   let begun = 0;
   const query: PromiseLike<void> = {
-    // biome-ignore lint/suspicious/noThenProperty: the queries of some databases start at each `then`.
+    // biome-ignore lint/suspicious/noThenProperty: as the queries of some databases.
     then: (done, failed) => {
       begun++;
       return Promise.resolve().then(done, failed);

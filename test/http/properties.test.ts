@@ -1,4 +1,6 @@
-/** Property tests of the parsers of JSON, int64, paths and queries, each against a simple oracle. */
+/**
+ * Property tests of the parsers of JSON, int64, paths and queries, each against a simple oracle.
+ */
 import '../support/built.js';
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
@@ -20,7 +22,7 @@ import { int64Of, isInt64, queryOf, strictMembers } from '../torture/oracle.js';
 import { asByteString, int64OfJsonNumber, parseInt64 } from '../../dist/json.js';
 import { parsePet, petJson } from '../../dist/engine/index.js';
 
-/** The same value in the terms of JSON.parse, in lists as `asLists` has them. */
+/** Converts a value to what JSON.parse returns for the text of `asLists`. */
 function plain(value: JsonValue): unknown {
   if (value instanceof JsonNumber) return Number(value.text);
   if (value instanceof Map)
@@ -29,9 +31,8 @@ function plain(value: JsonValue): unknown {
 }
 
 /**
- * A JSON text with lists in place of its objects: V8 13.6 (Node 24) mistakes a name that begins
- * with an escape for the name `\` where an object of the same names so far had that one before, so
- * that its objects are no oracle.
+ * Returns a JSON text with arrays in place of its objects. V8 13.6 (Node 24) sometimes parses a
+ * name that begins with an escape as the name `\`, so that its objects are not a reliable oracle.
  */
 function asLists(text: string): string {
   const lists: Readonly<Record<string, string>> = {
@@ -44,7 +45,7 @@ function asLists(text: string): string {
   return text.replace(/"(?:[^"\\]|\\.)*"|[{}[\]:]/gs, (token) => lists[token] ?? token);
 }
 
-/** What a reading comes to: a value, or the offset of what is wrong. */
+/** Parses a byte string; returns the value, or the offset of the error. */
 function read(bytes: string): { readonly value: JsonValue } | { readonly at: number } {
   try {
     return { value: parseJson(bytes) };
@@ -58,13 +59,11 @@ function read(bytes: string): { readonly value: JsonValue } | { readonly at: num
   }
 }
 
-/**
- * The oracle: what a text in bytes should come to, by JSON.parse and the four known differences.
- */
+/** The oracle: returns the expected value, by JSON.parse and the four known differences. */
 function expected(bytes: string): { readonly value: unknown } | undefined {
   let text: string;
   try {
-    // It leaves a BOM out by itself, just one, and refuses what is no UTF-8, surrogates included.
+    // The decoder removes one byte order mark, and rejects malformed UTF-8, surrogates included.
     text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(bytes, 'latin1'));
     JSON.parse(text);
     return strictMembers(text) === undefined ? undefined : { value: JSON.parse(asLists(text)) };
@@ -124,8 +123,8 @@ const { value: jsonText } = fc.letrec<{ value: string }>((tie) => ({
     .map((parts) => parts.join('')),
 }));
 
-/** Holds a property of so many random values. */
-function holds<Values>(numRuns: number, property: fc.IRawProperty<Values>): void {
+/** Checks a property with `numRuns` random values. */
+function checkProperty<Values>(numRuns: number, property: fc.IRawProperty<Values>): void {
   fc.assert(property, { numRuns });
 }
 
@@ -135,7 +134,7 @@ test('C26 parses valid JSON as JSON.parse does, except for the known differences
     [3_000, jsonText, ''],
     [300, jsonText, '\xef\xbb\xbf'],
   ] as const)
-    holds(
+    checkProperty(
       numRuns,
       fc.property(texts, (text) => assertAsOracle(before + toByteString(text))),
     );
@@ -153,7 +152,7 @@ test('C26 accepts the same mutated JSON texts as JSON.parse', () => {
     cut: fc.nat({ max: 2 }),
     put: fc.string({ unit: byte, maxLength: 2 }),
   });
-  holds(
+  checkProperty(
     10_000,
     fc.property(
       fc.oneof(jsonText, fc.json({ maxDepth: 3 })),
@@ -170,14 +169,14 @@ test('C26 accepts the same mutated JSON texts as JSON.parse', () => {
   );
 });
 
-test('C26 reports the offset of the first wrong byte', () => {
-  holds(
+test('C26 reports the end of a truncated text as the offset of the error', () => {
+  checkProperty(
     2_000,
     fc.property(fc.json({ maxDepth: 3 }), fc.nat(), (text, cut) => {
       const bytes = toByteString(text);
       const start = bytes.slice(0, cut % bytes.length);
       const result = read(start);
-      // What begins a right text is wrong only where it ends.
+      // The beginning of a valid text is wrong only at its end.
       if ('at' in result) assert.equal(result.at, start.length);
     }),
   );
@@ -224,13 +223,13 @@ test('C22 C23 C24 parses every spelling of a JSON integer exactly', () => {
       ),
     )
     .map((parts) => parts.join(''));
-  holds(
+  checkProperty(
     10_000,
     fc.property(text, (number) =>
       assert.equal(int64OfJsonNumber(number)?.toString(), int64Of(number), number),
     ),
   );
-  holds(
+  checkProperty(
     2_000,
     fc.property(fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n), fc.nat({ max: 20 }), (value, power) => {
       const digits = String(value < 0n ? -value : value).padStart(power + 1, '0');
@@ -246,7 +245,7 @@ test('C2 C10 accepts only one spelling of an integer in a path or query', () => 
     fc.string({ unit: fc.constantFrom(...'0123456789-+. eEx'), maxLength: 22 }),
     fc.string(),
   );
-  holds(
+  checkProperty(
     5_000,
     fc.property(text, (spelling) => {
       const expected = isInt64(spelling) ? BigInt(spelling) : undefined;
@@ -264,7 +263,7 @@ test('C25 writes JSON of a pet that parses back to the same pet', () => {
     },
     { requiredKeys: ['name', 'categoryId'], noNullPrototype: true },
   );
-  holds(
+  checkProperty(
     2_000,
     fc.property(draft, fc.bigInt(1n, 2n ** 63n - 1n), (given, id) => {
       const json = petJson(id, given);
@@ -310,7 +309,7 @@ test('C11 C12 finds the same route as a simple comparison of segments', () => {
       return undefined;
     }
     if (segments.some((text) => text === '.' || text === '..')) return undefined;
-    // A fixed segment goes before a param, from the left, and there is no way back.
+    // From the left, a fixed segment takes precedence over a parameter, without backtracking.
     let left = known.map((route) => ({ route, parts: route.slice(1).split('/') }));
     for (const [index, text] of segments.entries()) {
       const fixed = left.filter(({ parts }) => parts[index] === text && !text.startsWith('{'));
@@ -326,7 +325,7 @@ test('C11 C12 finds the same route as a simple comparison of segments', () => {
     );
     return { value: found.route, params: Object.fromEntries(params) };
   };
-  holds(
+  checkProperty(
     3_000,
     fc.property(routes, fc.array(paths, { minLength: 1, maxLength: 8 }), (known, requested) => {
       const router = new Routes(Date.now);
@@ -360,7 +359,7 @@ test('C3 C4 C12 decodes each query parameter like a simple split', () => {
       { maxLength: 5 },
     )
     .map((pairs) => pairs.join('&'));
-  holds(
+  checkProperty(
     3_000,
     fc.property(text, (query) => {
       const expected = queryOf(query);
@@ -379,7 +378,7 @@ test('C3 C4 C12 decodes each query parameter like a simple split', () => {
 });
 
 test('C13 splits a target at the first question mark after the authority', () => {
-  holds(
+  checkProperty(
     2_000,
     fc.property(
       fc.constantFrom('', 'http://a', 'https://a:1', 'HTTP://[::1]'),

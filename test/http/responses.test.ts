@@ -60,7 +60,7 @@ test('C49 hides the reason of a 500 from the client, and logs it with the stack'
   const cause = new Error('the deeper reason');
   const bug = new TypeError('a bug at /srv/secret', { cause });
   const damaged = new PetstoreError('storage_damaged', 'line 3 of /srv/secret');
-  // biome-ignore format: short ones by the dozen, one line each would hide the test.
+  // biome-ignore format: one line for each value would hide the test.
   const odd: readonly unknown[] = [Object.create(null), null, undefined, 'text', 7n, Symbol('s'), { code: 'not_found' }];
   const storage = plainStorage(() => ({
     insert: () => Promise.reject(damaged),

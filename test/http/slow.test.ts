@@ -1,4 +1,6 @@
-/** Tests of the time limits of C44: seconds in real time, in parallel; minutes by a mocked clock. */
+/**
+ * Tests of the time limits of C44: seconds in real time, in parallel; minutes by a mocked clock.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { ServerResponse } from 'node:http';
@@ -104,7 +106,10 @@ describe('C44 time limits', { concurrency: true }, () => {
   });
 });
 
-/** Creates a connection with a request in flight, a clock and byte counts that the test sets (white box). */
+/**
+ * Creates a connection with a request in flight, a clock and byte counts that the test sets (white
+ * box).
+ */
 async function sweptConnection(t: TestContext) {
   const server = createServer().listen(0, '127.0.0.1');
   atEnd(t, () => server.close());

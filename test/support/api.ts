@@ -8,8 +8,8 @@ import { root } from './process.js';
 export const apiFile = join(root, 'docs/api.d.ts');
 
 const opening = `// The public types of the package: the names of each entry, and all declarations that they use,
-// without comments. \`make api\` writes this file from the output of tsc. A test compares the two, so
-// that every change of the public types is visible in this file.
+// without comments. \`make api\` writes this file from the output of tsc. A test compares the two,
+// so that every change of the public types is visible in this file.
 `;
 
 /** The declarations of a module of dist. */

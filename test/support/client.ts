@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import {
   connectTo,
   RawConnection,
-  type RawResponse as RawResponse,
+  type RawResponse,
 } from '../../dist/conformance/raw-connection.js';
 import { patienceMs } from './waiting.js';
 

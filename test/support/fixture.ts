@@ -110,7 +110,7 @@ export async function add(port: number, json: string): Promise<string> {
   return response.body;
 }
 
-/** Returns all stored pets, each as a short text. */
+/** Returns all stored pets, each as `ID NAME CATEGORY STATUS`. */
 export async function storedPets({ petstore }: Running): Promise<readonly string[]> {
   const pets = await petstore.storage.list({ limit: 100_000 });
   return pets.map(

@@ -112,7 +112,7 @@ export function plainStorage(
   return { ...plain, ...change(plain) };
 }
 
-/** Returns a key verifier that blocks until `letIn` is called. */
+/** Returns a key verifier that blocks until `unblock` is called. */
 export function blockedKeys() {
   const [verifying, unblock] = [gate(), gate()];
   const keys = async (): Promise<string> => {

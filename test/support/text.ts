@@ -6,7 +6,10 @@ const character = fc
   .oneof(fc.nat({ max: 0x7f }), fc.nat({ max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
   .map((code) => String.fromCodePoint(code), codeOf);
 
-/** Returns the code point of a character. fast-check calls it for its own texts, too. */
+/**
+ * Returns the code point of a character, for fast-check to shrink it.
+ * @throws TypeError if the text is not one character
+ */
 function codeOf(text: unknown): number {
   const code = typeof text === 'string' ? text.codePointAt(0) : undefined;
   if (code === undefined || String.fromCodePoint(code) !== text)
