@@ -10,7 +10,7 @@ import type { Part } from './figures.js';
 import { keysPart } from './keys.js';
 import { openLoad } from './load.js';
 import { keep, section, type Table } from './report.js';
-import { inStretch, pinning } from './servers.js';
+import { withCleanup, pinning } from './servers.js';
 import { sizePart } from './size.js';
 import { beforePart, speedPart } from './speed.js';
 import { startPart } from './start.js';
@@ -36,14 +36,14 @@ const measurements = (named.length > 0 ? named : Object.keys(usual)).flatMap((na
   return part;
 });
 
-await inStretch(async (stretch) => {
-  const load = openLoad(stretch);
+await withCleanup(async (scope) => {
+  const load = openLoad(scope);
   const conditions = watchMachine(load.name);
   const say = (what: string): void => void process.stderr.write(`… ${what}\n`);
   const tables: Table[] = [];
   for (const measure of measurements) {
-    const own = stretch.within();
-    const measured = [await measure({ stretch: own, load, rounds, isShort, say })].flat();
+    const own = scope.within();
+    const measured = [await measure({ scope: own, load, rounds, isShort, say })].flat();
     await own.end();
     tables.push(...measured);
     process.stdout.write(`\n${measured.map(section).join('\n\n')}\n`);

@@ -1,5 +1,5 @@
 /** Measures servers in interleaved slices of time, and computes medians and ratios. */
-import type { Stretch } from '../support/at-end.js';
+import type { CleanupScope } from '../support/at-end.js';
 import type { Clients, LoadResult, Load } from './load.js';
 import type { Operation } from './operations.js';
 import type { Table } from './report.js';
@@ -8,7 +8,7 @@ import type { Server } from './servers.js';
 /** The tools and settings of a measurement. */
 export interface Bench {
   /** Ends all that a measurement starts. */
-  readonly stretch: Stretch;
+  readonly scope: CleanupScope;
   readonly load: Load;
   /** The number of slices of each server, besides the warm-up. */
   readonly rounds: number;

@@ -8,7 +8,7 @@ import { slice } from './figures.js';
 import { clients, openLoad } from './load.js';
 import { adding, reading } from './operations.js';
 import { decimal, markdownTable } from './report.js';
-import { fill, inStretch, startContestant } from './servers.js';
+import { fill, withCleanup, startContestant } from './servers.js';
 
 /**
  * The usual ratios to bare `node:http`, on 2 cores of an AMD EPYC. The limit of `node:http` is 1.3
@@ -30,10 +30,10 @@ const collapse = 2 / 3;
 const usualRounds = 2;
 const mostRounds = 5;
 
-await inStretch(async (stretch) => {
-  const load = openLoad(stretch);
-  const reference = await startContestant(stretch, bare);
-  const ours = await startContestant(stretch, petstore('memory:'));
+await withCleanup(async (scope) => {
+  const load = openLoad(scope);
+  const reference = await startContestant(scope, bare);
+  const ours = await startContestant(scope, petstore('memory:'));
   await fill(ours);
   const tracks = reached.map(([operation, ratio]) => {
     const least = ratio * collapse;

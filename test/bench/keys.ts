@@ -1,7 +1,7 @@
 /** Measures many API keys: a start, a change of the keys file, and a 401 for a wrong key. */
 import { hash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { Caller } from '../support/client.js';
+import { SerialClient } from '../support/client.js';
 import { requestBytes } from '../support/fixture.js';
 import { memoryOf } from '../support/kernel.js';
 import { folder } from '../support/process.js';
@@ -29,19 +29,19 @@ function writeKeys(path: string, count: number): void {
  * milliseconds of the slowest response.
  */
 async function longestWaitMs(server: Server): Promise<number> {
-  const caller = new Caller(Number(new URL(server.url).port));
+  const caller = new SerialClient(Number(new URL(server.url).port));
   const health = requestBytes('GET', '/healthz');
   let longest = 0;
   let isRead = false;
   try {
-    await caller.ask(health);
+    await caller.send(health);
     const reading = server.process.line('keys').then(() => {
       isRead = true;
     });
     server.process.signal('SIGHUP');
     while (!isRead) {
       const sentAt = performance.now();
-      await caller.ask(health);
+      await caller.send(health);
       longest = Math.max(longest, performance.now() - sentAt);
     }
     await reading;
@@ -52,9 +52,9 @@ async function longestWaitMs(server: Server): Promise<number> {
 }
 
 /** Measures a server with each size of the keys file, in interleaved rounds. */
-async function keysFiles({ stretch, load, rounds, isShort, say }: Bench): Promise<Table> {
+async function keysFiles({ scope, load, rounds, isShort, say }: Bench): Promise<Table> {
   const sizes = (isShort ? [1, 1_000] : [1, 10_000, 100_000]).map((count) => {
-    const path = `${folder(stretch)}/keys.json`;
+    const path = `${folder(scope)}/keys.json`;
     writeKeys(path, count);
     return {
       count,
@@ -69,7 +69,7 @@ async function keysFiles({ stretch, load, rounds, isShort, say }: Bench): Promis
   for (let round = 0; round < rounds; round++)
     for (const size of sizes) {
       say(`${whole(size.count)} keys, round ${round + 1} of ${rounds}`);
-      const own = stretch.within();
+      const own = scope.within();
       const { name, command } = petstore('memory:');
       const server = await startContestant(own, {
         name,

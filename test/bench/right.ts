@@ -6,7 +6,7 @@
 import { fileURLToPath } from 'node:url';
 import { countRules, levels, verifyPetstore } from '../../dist/conformance/index.js';
 import { npxArgs, programs } from '../ecosystem/scene.js';
-import { atEnd, Stretch, type Ending } from '../support/at-end.js';
+import { atEnd, CleanupScope, type Ending } from '../support/at-end.js';
 import { callersEnvironment } from '../support/environment.js';
 import { freePort, root, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
@@ -41,16 +41,16 @@ export async function tableOfRight(
     let failing = none;
     for (const level of levels) {
       say(`${name}, ${level}`);
-      const stretch = new Stretch();
+      const scope = new CleanupScope();
       const passed: string[] = [];
       const failed: string[] = [];
       const untried: string[] = [];
       try {
-        const url = await start(stretch);
+        const url = await start(scope);
         for await (const { number, outcome } of verifyPetstore({ url, key: benchmarkKey, level }))
           ({ passed, failed, untried })[outcome].push(number);
       } finally {
-        await stretch.end();
+        await scope.end();
       }
       const rest = untried.length === 0 ? '' : ` (${untried.length} not tried)`;
       cells.push(`${passed.length} of ${passed.length + failed.length}${rest}`);

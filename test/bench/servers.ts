@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { reasonOf } from '../../dist/index.js';
-import { atEnd, Stretch, type Ending } from '../support/at-end.js';
-import { Caller, type RawResponse } from '../support/client.js';
+import { atEnd, CleanupScope, type Ending } from '../support/at-end.js';
+import { SerialClient, type RawResponse } from '../support/client.js';
 import { cpuSecondsOf } from '../support/kernel.js';
 import { root, StartedProcess } from '../support/process.js';
 import { environment, type Command, type Contestant } from './contestants.js';
@@ -36,7 +36,7 @@ export class Measured extends StartedProcess {
    * @throws Error if the process ends first
    */
   async line(member: string): Promise<Readonly<Record<string, unknown>>> {
-    const text = await this.found((line) => (line.includes(`"${member}":`) ? line : undefined));
+    const text = await this.findLine((line) => (line.includes(`"${member}":`) ? line : undefined));
     if (text === undefined)
       throw new Error(`${this.child.spawnargs.join(' ')} ended, and printed only: ${this.output}`);
     return JSON.parse(text);
@@ -73,20 +73,20 @@ export async function startContestants(
   return servers;
 }
 
-/** Runs `work`, and ends its stretch afterwards or on a signal. */
-export async function inStretch(work: (stretch: Stretch) => Promise<void>): Promise<void> {
-  const stretch = new Stretch();
+/** Runs `work`, and ends its scope afterwards or on a signal. */
+export async function withCleanup(work: (scope: CleanupScope) => Promise<void>): Promise<void> {
+  const scope = new CleanupScope();
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.once(signal, () => void stretch.end().then(() => process.exit(130)));
+    process.once(signal, () => void scope.end().then(() => process.exit(130)));
   try {
-    await work(stretch);
+    await work(scope);
   } catch (error) {
     // The message names the contestant; a stack trace would not help.
     if (!(error instanceof WrongResponse)) throw error;
     process.stderr.write(`${error.message}\n`);
     process.exitCode = 1;
   } finally {
-    await stretch.end();
+    await scope.end();
   }
 }
 
@@ -109,11 +109,11 @@ export async function responsesOf(
   { name, requests, status }: Operation,
 ): Promise<readonly RawResponse[]> {
   const wanted = server.isBare ? 200 : status;
-  const caller = new Caller(Number(new URL(server.url).port));
+  const caller = new SerialClient(Number(new URL(server.url).port));
   const responses: RawResponse[] = [];
   try {
     for (const bytes of requests) {
-      const response = await caller.ask(bytes, patienceMs).catch((error: unknown) => {
+      const response = await caller.send(bytes, patienceMs).catch((error: unknown) => {
         throw new WrongResponse(`${server.name} does not respond to ${name}: ${reasonOf(error)}`);
       });
       if (response === undefined)

@@ -24,11 +24,11 @@ async function growth(bench: Bench): Promise<Table> {
     (count, index) => whole(count) + (counts.indexOf(count) < index ? ' again' : ''),
   );
   const contestants = counts.map((count, index) => {
-    const path = join(folder(bench.stretch), 'pets.jsonl');
+    const path = join(folder(bench.scope), 'pets.jsonl');
     writeCatalogue(path, count);
     return petstore(`file:${path}`, names[index]);
   });
-  const servers = await startContestants(bench.stretch, contestants);
+  const servers = await startContestants(bench.scope, contestants);
   const rows: string[][] = [];
   for (const operationOver of bench.isShort ? operations.slice(0, 1) : operations) {
     const targets = servers.map((server, index) => ({
@@ -79,7 +79,7 @@ const operations: readonly ((count: number) => Operation)[] = [
  * Measures the lowest memory early and late in a long load; garbage collection explains the rest.
  */
 async function memory(bench: Bench): Promise<Table> {
-  const server = await startContestant(bench.stretch, petstore('memory:'));
+  const server = await startContestant(bench.scope, petstore('memory:'));
   await fill(server);
   const watched = async (what: string, full: number, next: () => Operation): Promise<string[]> => {
     const count = bench.isShort ? full / 100 : full;

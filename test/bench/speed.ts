@@ -57,12 +57,12 @@ async function race(
   contestants: Ours,
   others: readonly Contestant[] = [],
 ): Promise<readonly Table[]> {
-  const { stretch } = bench;
+  const { scope } = bench;
   const inMemory = [...contestants(() => 'memory:'), ...others];
-  const memoryServers = await startContestants(stretch, [...inMemory, again(inMemory)]);
-  const file = (): string => `file:${folder(stretch)}/pets.jsonl`;
+  const memoryServers = await startContestants(scope, [...inMemory, again(inMemory)]);
+  const file = (): string => `file:${folder(scope)}/pets.jsonl`;
   const inFiles = contestants(file);
-  const fileServers = await startContestants(stretch, [...inFiles, again(contestants(file))]);
+  const fileServers = await startContestants(scope, [...inFiles, again(contestants(file))]);
   const servers = [...memoryServers, ...fileServers];
   await fill(...servers);
   await checkSameResponses(servers, [...operations, adding]);

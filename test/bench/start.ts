@@ -12,15 +12,15 @@ import { responsesOf, Measured, startContestant } from './servers.js';
 export const startPart: Part = [firstResponses, largeCatalogues];
 
 /** Measures the time from the start of a process to its first 200, in interleaved rounds. */
-async function firstResponses({ stretch, isShort, say }: Bench): Promise<Table> {
+async function firstResponses({ scope, isShort, say }: Bench): Promise<Table> {
   const starts = isShort ? 1 : 20;
-  const file = petstore(`file:${folder(stretch)}/pets.jsonl`, 'petstore, file');
+  const file = petstore(`file:${folder(scope)}/pets.jsonl`, 'petstore, file');
   const some = [bare, petstore('memory:', 'petstore, memory'), file, ...peers];
   const times = [...some, again(some)].map((contestant) => ({ contestant, ms: Array<number>() }));
   for (let round = 0; round < starts; round++) {
     say(`first responses, ${round + 1} of ${starts}`);
     for (const { contestant, ms } of times) {
-      const own = stretch.within();
+      const own = scope.within();
       const startedAt = performance.now();
       const server = await startContestant(own, contestant);
       await responsesOf(server, reading.list20);
@@ -56,13 +56,13 @@ interface Start {
 /**
  * Measures starts, interleaved with a program that only parses the lines; the largest file once.
  */
-async function largeCatalogues({ stretch, isShort, rounds, say }: Bench): Promise<Table> {
+async function largeCatalogues({ scope, isShort, rounds, say }: Bench): Promise<Table> {
   const [count, largeCount] = isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
-  const path = `${folder(stretch)}/pets.jsonl`;
-  const largePath = `${folder(stretch)}/pets.jsonl`;
+  const path = `${folder(scope)}/pets.jsonl`;
+  const largePath = `${folder(scope)}/pets.jsonl`;
 
   const startOf = async (contestant: Contestant, count = 1): Promise<Start> => {
-    const own = stretch.within();
+    const own = scope.within();
     const server = await startContestant(own, contestant);
     const { pid } = server.process;
     await wait(restMs);
@@ -78,7 +78,7 @@ async function largeCatalogues({ stretch, isShort, rounds, say }: Bench): Promis
   const starts: Start[] = [];
   for (let round = 0; round < rounds; round++) {
     say(`start ${round + 1} of ${rounds} with ${whole(count)} animals`);
-    const { readyMs } = await new Measured(stretch, peer('parse-lines', '', path).command).line(
+    const { readyMs } = await new Measured(scope, peer('parse-lines', '', path).command).line(
       'readyMs',
     );
     parses.push({ seconds: Number(readyMs) / 1000 });

@@ -49,7 +49,7 @@ async function added(
   counts: readonly number[],
   ...cells: readonly string[]
 ): Promise<readonly (readonly string[])[]> {
-  const servers = await startContestants(bench.stretch, contestants);
+  const servers = await startContestants(bench.scope, contestants);
   const rows: (readonly string[])[] = [];
   for (const count of bench.isShort ? [64] : counts)
     rows.push(...(await compared(bench, servers, adding, count, String(count), ...cells)));
@@ -57,7 +57,7 @@ async function added(
 }
 
 async function addingToDisk(bench: Bench): Promise<Table> {
-  const home = folder(bench.stretch);
+  const home = folder(bench.scope);
   return {
     key: 'file-adds',
     title: 'Adding with the animal on the disk before the 201',
@@ -88,7 +88,7 @@ async function postgres(
 }
 
 async function addingToPostgres(bench: Bench): Promise<Table> {
-  const libraries = folder(bench.stretch);
+  const libraries = folder(bench.scope);
   // PostgreSQL runs as another user if this process is root.
   chmodSync(libraries, 0o755);
   const slowSync = preload(libraries, 'slow-sync');
@@ -96,16 +96,16 @@ async function addingToPostgres(bench: Bench): Promise<Table> {
   for (const slowerByMs of bench.isShort ? [1] : [0, 1, 4]) {
     const disk = folderOnDisk('petstore-bench-');
     const sync = `${decimal(slowerByMs + syncMs(disk), 1)} ms`;
-    const stretch = bench.stretch.within();
-    const url = await postgres(stretch, disk, {
+    const scope = bench.scope.within();
+    const url = await postgres(scope, disk, {
       LD_PRELOAD: slowSync,
       SYNC_US: String(1_000 * slowerByMs),
     });
     const single = ['10', '64'].map((connections) =>
       peer('single-insert', `INSERT each, pool of ${connections}`, url, connections),
     );
-    rows.push(...(await added({ ...bench, stretch }, [petstore(url), ...single], [64, 512], sync)));
-    await stretch.end();
+    rows.push(...(await added({ ...bench, scope }, [petstore(url), ...single], [64, 512], sync)));
+    await scope.end();
   }
   return {
     key: 'postgres-adds',
@@ -132,13 +132,13 @@ function syncMs(folder: string): number {
 }
 
 async function pagesOfPostgres(bench: Bench): Promise<Table> {
-  const { stretch } = bench;
-  const url = await postgres(stretch);
+  const { scope } = bench;
+  const url = await postgres(scope);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const rows: (readonly string[])[] = [];
   const contestants = [petstore(url), peer('hand-written', 'by hand', url)];
-  const servers = await startContestants(stretch, contestants);
+  const servers = await startContestants(scope, contestants);
   const pageAfter = (after: number) => get(`/v1/pets?limit=20&after=${after}`);
   for (const count of bench.isShort ? [1_000] : [1_000, 1_000_000]) {
     await addRows(client, count);

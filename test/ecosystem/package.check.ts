@@ -268,7 +268,7 @@ test('two commands in an empty folder install the package and add the first pet'
   await run(t, home, 'npm', 'install', '--no-fund', '--no-audit', file);
 
   const server = program(t, home, 'npx', 'petstore', '--dev', '--port', '0');
-  const toPaste = await server.found((line) => (line.startsWith('curl ') ? line : undefined));
+  const toPaste = await server.findLine((line) => (line.startsWith('curl ') ? line : undefined));
   assert.ok(toPaste !== undefined, server.output);
   const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
   assert.equal(await run(t, home, 'sh', '-c', toPaste), `${animal}\n[${animal}]\n`);

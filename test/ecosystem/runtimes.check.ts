@@ -25,7 +25,7 @@ for (const [name, args] of Object.entries(runtimes)) {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'serve.mjs'), serving);
     const server = program(t, cwd, command, ...args, 'serve.mjs');
-    const port = await server.found((line) => /^port (\d+)$/.exec(line)?.[1]);
+    const port = await server.findLine((line) => /^port (\d+)$/.exec(line)?.[1]);
     assert.ok(port !== undefined, server.output);
     const line =
       'listen works only on Node.js; pass petstore.fetch to Bun.serve or Deno.serve instead';
@@ -37,7 +37,7 @@ for (const [name, args] of Object.entries(runtimes)) {
   test(`${name} runs no server from the command line, which says so and makes no file`, async (t) => {
     const cwd = folder(t);
     const refused = program(t, cwd, command, ...args, serverFile, '--dev');
-    assert.equal(await refused.found((line) => line), undefined);
+    assert.equal(await refused.findLine((line) => line), undefined);
     const line =
       /^a server needs Node; on this runtime give petstore\.fetch to Bun\.serve or Deno\.serve$/m;
     assertRefused(await refused.ended, 2, line);

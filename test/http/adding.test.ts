@@ -80,9 +80,9 @@ test('C20 C24 C31 explains each invalid field, stores nothing, takes no id, and 
 });
 
 test('C20 names the rejected value in the words of the caller', () => {
-  const said = (message: string) => ({ code: 'invalid_body', message });
-  assert.throws(() => parseDraft([], 'The line'), said('The line must be a JSON object.'));
-  assert.throws(() => parseDraft([]), said('The body must be a JSON object.'));
+  const error = (message: string) => ({ code: 'invalid_body', message });
+  assert.throws(() => parseDraft([], 'The line'), error('The line must be a JSON object.'));
+  assert.throws(() => parseDraft([]), error('The body must be a JSON object.'));
 });
 
 test('C60 rejects JSON with over 65,536 values, nested values included', async (t) => {

@@ -198,7 +198,7 @@ test('without its library, --plugin docs exits with 2 and one line, and --dev se
     assertRefused(await bare.run([...more, '--plugin', 'docs'], { cwd, env }), 2, install);
   const dev = new StartedServer(process.execPath, [bare.file, '--dev'], { cwd, env });
   atEnd(t, () => dev.end('SIGKILL'));
-  await dev.said('listening');
+  await dev.waitForLog('listening');
   assert.equal((await fetch(`${dev.url}/docs`)).status, 404);
   await until('the banner', () => dev.stdout.includes('curl '));
   assert.ok(!dev.stdout.includes('Docs:'));

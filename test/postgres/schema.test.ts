@@ -170,7 +170,9 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       for (const path of [added.headers.get('location') ?? '', '/v1/pets?status=sold', '/readyz'])
         assert.equal((await server.get(path)).status, 200, path);
       assert.ok(!server.output.includes(serving.password), 'the password is in no line');
-      assert.ok(String((await server.said('listening'))['storage']).includes(`//${serving.role}@`));
+      assert.ok(
+        String((await server.waitForLog('listening'))['storage']).includes(`//${serving.role}@`),
+      );
       assert.equal((await server.end()).code, 0);
     }
     await expectStored(url, 3);
@@ -277,7 +279,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
       assertRefused(refused, 3, new RegExp(`run: npm install --prefix '?${prefix}'? pg@8 `));
       // A server without a database does not need it.
       const memory = startOf('memory:');
-      await memory.said('listening');
+      await memory.waitForLog('listening');
       assert.equal((await memory.end()).code, 0);
     }
   });
@@ -315,7 +317,7 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     // With exec, so that the signal reaches the server and not a shell.
     const command = serve.replace(process.execPath, `exec ${process.execPath}`);
     const server = here.shell(command, env);
-    await server.said('listening');
+    await server.waitForLog('listening');
     assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
 
     const animal = '{"id":1,"name":"Rex","categoryId":5}';

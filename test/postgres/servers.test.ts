@@ -29,7 +29,7 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
       env: { PETSTORE_API_KEYS: apiKey, PORT: '0' },
     });
     atEnd(file, () => server.end('SIGKILL'));
-    await server.said('listening');
+    await server.waitForLog('listening');
     // Until the server listens, the index has the port of its ended predecessor.
     servers[index] = server;
   }

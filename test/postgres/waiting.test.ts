@@ -37,7 +37,7 @@ const waitingLine = 'waiting for the database';
 /** Starts a server that waits. Without coverage, which would cost 60 ms for each. */
 async function starting(t: TestContext, url: string): Promise<StartedServer> {
   const server = new WorkingFolder(t).begin(`--storage ${url}`, { NODE_V8_COVERAGE: '' });
-  await server.said(waitingLine);
+  await server.waitForLog(waitingLine);
   return server;
 }
 
@@ -64,7 +64,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     assert.ok(performance.now() - since > 4_000, 'not more often than every 5 s');
     assert.ok(server.log.every(({ msg }) => msg !== 'listening'));
     await cluster.up();
-    await server.said('listening');
+    await server.waitForLog('listening');
     assert.equal((await server.add('Rex')).status, 201);
     assert.equal((await server.end()).code, 0);
   });
@@ -161,7 +161,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     execFileSync('mkfifo', [here.at('ca.pem')]);
     await query(await adminUrl(), endSessions);
     await until('a new session', async () => (await server.add('Tom')).status === 201);
-    await server.stops();
+    await server.stopCleanly();
     const notRegular = /ca\.pem is not a regular file; name a PEM file/;
     await here.refuses(`--storage ${url.href}`, 3, notRegular);
     url.searchParams.set('sslrootcert', here.at('none.pem'));

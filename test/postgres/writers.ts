@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
-import { Caller } from '../support/client.js';
+import { SerialClient } from '../support/client.js';
 import { requestBytes } from '../support/fixture.js';
 import { apiKey } from '../support/process.js';
 import { assertConsecutive, idIn, type PetRow } from './scene.js';
@@ -56,7 +56,7 @@ export class Writers {
   }
 
   async #write(client: number): Promise<void> {
-    const caller = new Caller(this.#port);
+    const caller = new SerialClient(this.#port);
     for (let count = 0; !this.#isStopping; count++) {
       const waiting = this.#waiting.splice(0);
       const draft = JSON.stringify({ name: `${this.#port}-${client}-${count}`, categoryId: 1 });
@@ -76,7 +76,7 @@ export class Writers {
 
   /** Sends a request and returns the body if the response has this status. */
   async #ask(
-    caller: Caller,
+    caller: SerialClient,
     status: number,
     method: string,
     path: string,
@@ -84,7 +84,7 @@ export class Writers {
   ): Promise<string | undefined> {
     const authorization = `Bearer ${apiKey}`;
     const words = { authorization, ...(body !== undefined && { body }) };
-    const response = await caller.ask(requestBytes(method, path, words));
+    const response = await caller.send(requestBytes(method, path, words));
     if (response?.status === status) return response.body;
     if (response === undefined || response.status === 503) this.refused++;
     else this.others.push(`${method} ${path}: ${response.status} ${response.body}`);

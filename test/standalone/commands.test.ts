@@ -52,7 +52,7 @@ describe('import FILE', { concurrency: 4 }, () => {
       sources.map((line, index) => line.replace('{', `{"id":${index + 1},`)),
     );
     const server = await here.start();
-    assert.equal((await server.said('listening'))['pets'], 301);
+    assert.equal((await server.waitForLog('listening'))['pets'], 301);
   });
 
   testInFolder(

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync } from 'node:fs';
 import { describe } from 'node:test';
 
-import { Caller } from '../support/client.js';
+import { SerialClient } from '../support/client.js';
 import { requestBytes } from '../support/fixture.js';
 import { apiKey, type StartedServer } from '../support/process.js';
 import { commitOf } from '../storage/commit-line.js';
@@ -20,10 +20,10 @@ const killed = { NODE_V8_COVERAGE: '' };
 async function addUntilGone(server: StartedServer, prefix: string): Promise<readonly string[]> {
   const bodies: string[] = [];
   const adder = async (name: string): Promise<void> => {
-    const caller = new Caller(server.port);
+    const caller = new SerialClient(server.port);
     for (let count = 0; ; count++) {
       const body = JSON.stringify({ name: `${name}-${count}`, categoryId: 1 });
-      const response = await caller.ask(requestBytes('POST', '/v1/pets', { authorization, body }));
+      const response = await caller.send(requestBytes('POST', '/v1/pets', { authorization, body }));
       if (response === undefined) return;
       if (response.status === 201) bodies.push(response.body);
     }
@@ -42,7 +42,7 @@ describe('the storage file', { concurrency: 4 }, () => {
       const bodies: string[] = [];
       for (let round = 0; round < 3; round++) {
         const server = await here.start('', killed);
-        assert.ok(Number((await server.said('listening'))['pets']) >= bodies.length);
+        assert.ok(Number((await server.waitForLog('listening'))['pets']) >= bodies.length);
         bodies.push(...(await addUntilGone(server, `round${round}`)));
       }
       const server = await here.start();
@@ -64,13 +64,13 @@ describe('the storage file', { concurrency: 4 }, () => {
       // All retriers send the same keys at about the same time, in each round, until each retrier
       // has a 201 for each key.
       const retrier = async (server: StartedServer): Promise<void> => {
-        const caller = new Caller(server.port);
+        const caller = new SerialClient(server.port);
         for (const idempotencyKey of keys) {
           const headers = [`Idempotency-Key: ${idempotencyKey}`];
           const body = JSON.stringify({ name: idempotencyKey, categoryId: 1 });
           const bytes = requestBytes('POST', '/v1/pets', { authorization, headers, body });
           for (let isAdded = false; !isAdded; ) {
-            const response = await caller.ask(bytes);
+            const response = await caller.send(bytes);
             if (response === undefined) return;
             isAdded = response.status === 201;
             if (isAdded) {
@@ -122,7 +122,7 @@ describe('the storage file', { concurrency: 4 }, () => {
     await first.end();
     appendFileSync(here.at(petsFile), '{"id":2,"na');
     const second = await here.start();
-    assert.equal((await second.said('listening'))['pets'], 1);
+    assert.equal((await second.waitForLog('listening'))['pets'], 1);
     assert.equal(second.log[0]?.['level'], 'warn');
     assert.match(here.names('data').join(), /pets\.jsonl\.torn-/);
   });
@@ -161,7 +161,7 @@ describe('the storage file', { concurrency: 4 }, () => {
       assert.equal((await owner.add('Rex')).status, 201);
       await owner.end('SIGKILL');
       const next = await here.start();
-      assert.equal((await next.said('listening'))['pets'], 1);
+      assert.equal((await next.waitForLog('listening'))['pets'], 1);
     },
   );
 });

@@ -15,7 +15,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { describe } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import type { StartedServer } from '../support/process.js';
-import { Caller } from '../support/client.js';
+import { SerialClient } from '../support/client.js';
 import { requestBytes } from '../support/fixture.js';
 import { until } from '../support/waiting.js';
 import {
@@ -376,7 +376,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       };
       const bob = await addKey(here, 'bob');
       await follows(bob, 200);
-      assert.equal((await server.said('keys read again'))['keys'], 2);
+      assert.equal((await server.waitForLog('keys read again'))['keys'], 2);
       await here.command('keys revoke bob');
       await follows(bob, 401);
       assert.ok(!server.stdout.includes(bob));
@@ -397,11 +397,11 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       };
       here.write(file, textOf(entry('a', 'two')));
       server.signal('SIGHUP');
-      await server.said('keys read again');
+      await server.waitForLog('keys read again');
       await accepts('two', 'one');
 
       here.write(file, '{"keys":[');
-      const { level, error } = await server.said(
+      const { level, error } = await server.waitForLog(
         'the keys file cannot be used; the old keys stay in use',
       );
       assert.equal(level, 'warn');
@@ -435,13 +435,15 @@ describe('keys of a running server', { concurrency: 4 }, () => {
     },
     async (here, t) => {
       const server = await here.start(`${onlyKeysFile} --plugin ./plugin.mjs`);
-      const client = new Caller(server.port);
+      const client = new SerialClient(server.port);
       atEnd(t, () => client.end());
       const status = async (path: string, key: string): Promise<number | undefined> =>
-        (await client.ask(requestBytes('GET', path, { authorization: `Bearer ${key}` })))?.status;
+        (await client.send(requestBytes('GET', path, { authorization: `Bearer ${key}` })))?.status;
       assert.equal(await status('/take', 'one'), 200);
       here.write(file, textOf(entry('b', 'two')));
-      const { error } = await server.said('the keys file cannot be used; the old keys stay in use');
+      const { error } = await server.waitForLog(
+        'the keys file cannot be used; the old keys stay in use',
+      );
       assert.match(String(error), /too many open files/);
       // Two more tries fail meanwhile and log nothing.
       await wait(2_500);
@@ -450,7 +452,7 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       assert.equal(await status('/free', 'one'), 200);
       await until('the end of the key', async () => (await status('/v1/pets', 'one')) === 401);
       assert.equal(await status('/v1/pets', 'two'), 200);
-      await server.said('keys read again');
+      await server.waitForLog('keys read again');
       assert.equal(warningsOf(server), 1);
     },
   );

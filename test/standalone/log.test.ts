@@ -195,9 +195,9 @@ describe('the log', { concurrency: 4 }, () => {
     },
     async (here) => {
       const server = await here.start('--storage memory: --plugin ./plugin.mjs');
-      await server.said('no keys');
+      await server.waitForLog('no keys');
       assert.equal(await server.status('/healthz'), 200);
-      const { stdout } = await server.stops();
+      const { stdout } = await server.stopCleanly();
       assert.doesNotMatch(stdout, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202e]/);
       assert.ok(!messagesOf(server).includes('forged'));
 
@@ -235,7 +235,10 @@ describe('the log', { concurrency: 4 }, () => {
       const server = await here.start('--storage memory: --plugin ./plugin.mjs');
       await server.get('/fault').catch(() => undefined);
       assert.equal((await server.ended).code, 70);
-      assert.equal((await server.said('internal error'))['error'], 'an error that cannot be read');
+      assert.equal(
+        (await server.waitForLog('internal error'))['error'],
+        'an error that cannot be read',
+      );
     },
   );
 
@@ -247,7 +250,7 @@ describe('the log', { concurrency: 4 }, () => {
     const server = new WorkingFolder(t).shell(line, { PETSTORE_API_KEYS: apiKey });
     await until('the server', () => isHealthy(port));
     assert.equal(await isHealthy(port), true);
-    await server.stops();
+    await server.stopCleanly();
   });
 
   testInFolder(
@@ -270,7 +273,7 @@ describe('the log', { concurrency: 4 }, () => {
         assert.ok(bytes > 2 ** 21 && bytes < 2 ** 22 + 2 ** 15, `${bytes} bytes`);
       }
       server.child.stdout?.resume();
-      const { level, lines: dropped } = await server.said(
+      const { level, lines: dropped } = await server.waitForLog(
         'log lines were dropped because they were not read',
       );
       const numbers = (): unknown[] =>
@@ -283,8 +286,8 @@ describe('the log', { concurrency: 4 }, () => {
         Array.from({ length: 4_000 - Number(dropped) }, (_, index) => index),
       );
       server.signal('SIGHUP');
-      await server.said('keys read again');
-      await server.stops();
+      await server.waitForLog('keys read again');
+      await server.stopCleanly();
     },
   );
 
@@ -293,7 +296,7 @@ describe('the log', { concurrency: 4 }, () => {
     server.child.stdout?.destroy();
     server.child.stderr?.destroy();
     for (let count = 0; count < 5; count++) assert.equal(await server.status('/v1/pets'), 200);
-    await server.stops();
+    await server.stopCleanly();
   });
 
   testInFolder(

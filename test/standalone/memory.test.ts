@@ -44,5 +44,5 @@ testInFolder('C60 responds to bodies of 16 MiB with a heap of 256 MiB', async (h
     // The added pet must not take memory from the next body.
     assert.equal((await fetch(`${server.url}/v1/reset`, { method: 'POST', headers })).status, 204);
   }
-  await server.stops();
+  await server.stopCleanly();
 });

@@ -64,7 +64,7 @@ describe('NODE_OPTIONS', { concurrency: 2 }, () => {
 
     const long = requestBytes('GET', '/healthz', { headers: [`X: ${'x'.repeat(10_000)}`] });
     assert.equal((await exchange(port, long)).status, 200);
-    await server.stops();
+    await server.stopCleanly();
   });
 
   testInFolder(
@@ -84,9 +84,9 @@ describe('NODE_OPTIONS', { concurrency: 2 }, () => {
       };
       await expectStrong();
       server.signal('SIGHUP');
-      await server.said('TLS files read again');
+      await server.waitForLog('TLS files read again');
       await expectStrong();
-      await server.stops();
+      await server.stopCleanly();
     },
   );
 });

@@ -244,7 +244,7 @@ describe('plugins', { concurrency: 4 }, () => {
     },
     async (here) => {
       const server = await here.start('--storage file:pets.jsonl --plugin ./plugin.cjs');
-      assert.equal((await server.said('called'))['pets'], 2);
+      assert.equal((await server.waitForLog('called'))['pets'], 2);
     },
   );
 });

@@ -60,8 +60,8 @@ describe('files that the server reads', { concurrency: 4 }, () => {
       '--storage memory: --tls-cert a.crt --tls-key a.key --keys-file keys.json ' +
         '--seed seed.jsonl --plugin ./plugin.mjs',
     );
-    assert.equal((await server.said('listening'))['pets'], 1);
-    await server.stops();
+    assert.equal((await server.waitForLog('listening'))['pets'], 1);
+    await server.stopCleanly();
   });
 
   testInFolder(
@@ -71,10 +71,12 @@ describe('files that the server reads', { concurrency: 4 }, () => {
       const server = await here.start('--storage memory: --keys-file keys.json');
       makePipe(here, 'pipe');
       renameSync(here.at('pipe'), here.at('keys.json'));
-      const { error } = await server.said('the keys file cannot be used; the old keys stay in use');
+      const { error } = await server.waitForLog(
+        'the keys file cannot be used; the old keys stay in use',
+      );
       assert.match(String(error), /keys\.json is not a regular file/);
       assert.equal(await server.status('/v1/pets'), 200);
-      await server.stops();
+      await server.stopCleanly();
     },
   );
 });

@@ -22,7 +22,7 @@ describe('--seed', { concurrency: 4 }, () => {
     const last = await server.text(`/v1/pets/${samples.length}`);
     assert.equal(last, samples.at(-1)?.replace('{', `{"id":${samples.length},`));
     for (const line of ['listening', 'seeded'])
-      assert.equal((await server.said(line))['pets'], samples.length, line);
+      assert.equal((await server.waitForLog(line))['pets'], samples.length, line);
   });
 
   testInFolder(
@@ -39,7 +39,7 @@ describe('--seed', { concurrency: 4 }, () => {
       const second = await here.start('PETSTORE_SEED=two.jsonl --plugin faults');
       assert.equal(await second.text('/v1/pets'), both);
       assert.equal(
-        (await second.said('not seeded, because the storage already has pets'))['file'],
+        (await second.waitForLog('not seeded, because the storage already has pets'))['file'],
         'two.jsonl',
       );
       assert.equal((await resetOf(second)).status, 404);
@@ -85,12 +85,12 @@ describe('--clock', () => {
     async (here) => {
       const clock = '2030-12-06T00:59:58.5+01:00';
       const server = await here.start([...seeded, '--plugin', 'faults', '--clock', clock]);
-      const { level, now, machine } = await server.said(
+      const { level, now, machine } = await server.waitForLog(
         'the clock is set by --clock and differs from the machine',
       );
       assert.equal(level, 'warn');
       assert.ok(Math.abs(Date.parse(String(machine)) - Date.now()) < 3_600_000, `${machine}`);
-      for (const time of [now, (await server.said('listening'))['time']])
+      for (const time of [now, (await server.waitForLog('listening'))['time']])
         assert.match(String(time), /^2030-12-0(5T23:59:5|6T00)/);
 
       // The clock passes midnight during the test.
@@ -128,7 +128,7 @@ testInFolder(
     const first = await add();
     assert.match(first.headers.get('Date') ?? '', /^Fri, 31 Dec 9999 23:59:59 GMT$/);
     assert.deepEqual([first.status, await (await add()).text()], [201, await first.text()]);
-    await server.stops();
+    await server.stopCleanly();
     assert.equal(server.log.at(-1)?.['time'], lastTime);
   },
 );

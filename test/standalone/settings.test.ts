@@ -169,7 +169,7 @@ describe('the text of a setting', { concurrency: 4 }, () => {
       const path = "o'brien/my pets/größe #1/動物.jsonl";
       const server = await here.start(['--storage', `file:${path}`]);
       assert.equal((await server.add('Rex')).status, 201);
-      await server.stops();
+      await server.stopCleanly();
       assert.match(here.read(path), /"name":"Rex"/);
     },
   );

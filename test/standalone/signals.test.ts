@@ -41,7 +41,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
         assert.equal((await idle.nextResponse()).status, 200);
         await open(t, server, '');
         const sentAt = performance.now();
-        await server.stops(signal);
+        await server.stopCleanly(signal);
         assert.ok(performance.now() - sentAt < 5_500);
         assert.equal(server.log.find(({ msg }) => msg === 'stopping')?.['signal'], signal);
         await idle.closed();
@@ -60,7 +60,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
       assert.equal(await server.status('/healthz'), 200);
       const sentAt = performance.now();
       server.signal('SIGTERM');
-      await server.said('stopping');
+      await server.waitForLog('stopping');
       const response = await inFlight.send(post.slice(partialPost.length)).nextResponse();
       assert.deepEqual([response.status, header(response, 'Connection')], [201, 'close']);
       assert.equal((await server.ended).code, 0);
@@ -96,7 +96,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
         assert.equal(await server.status('/healthz'), 200);
         const sentAt = performance.now();
         server.signal('SIGTERM');
-        await server.said('stopping');
+        await server.waitForLog('stopping');
         assert.equal(await insist(server, second), code);
         const ms = performance.now() - sentAt;
         // A shutdown that waits for the request takes at least 8 s. A busy machine may add one or
@@ -119,7 +119,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
       const inFlight = await open(t, server, partialPost);
       assert.equal(await server.status('/healthz'), 200);
       server.signal('SIGUSR2');
-      await server.said('stopping');
+      await server.waitForLog('stopping');
       assert.equal(
         (await inFlight.send(post.slice(partialPost.length)).nextResponse()).status,
         201,
@@ -140,10 +140,12 @@ describe('the shutdown', { concurrency: 8 }, () => {
         await open(t, server, requestBytes('GET', '/v1/pets', { authorization }));
       // A connection without a request is not counted.
       await open(t, server, '');
-      await server.said('listening');
+      await server.waitForLog('listening');
       const ended = server.end();
       assert.equal((await ended).code, 1);
-      const { level, requests } = await server.said('requests were cut because they took too long');
+      const { level, requests } = await server.waitForLog(
+        'requests were cut because they took too long',
+      );
       assert.deepEqual([level, requests], ['error', 2]);
     },
   );
@@ -172,7 +174,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
       assert.equal(await server.status('/readyz'), 200);
       const sentAt = performance.now();
       server.signal('SIGTERM');
-      const { signal, seconds } = await server.said('draining');
+      const { signal, seconds } = await server.waitForLog('draining');
       assert.deepEqual([signal, seconds], ['SIGTERM', 2]);
       assert.equal(await server.status('/readyz'), 503);
       // On a new connection, because the server must still listen.
@@ -187,13 +189,13 @@ describe('the shutdown', { concurrency: 8 }, () => {
   testInFolder('C75 a second signal during the drain exits at once', async (here) => {
     const server = await here.start('PETSTORE_DRAIN=60 --storage memory:');
     server.signal('SIGINT');
-    await server.said('draining');
+    await server.waitForLog('draining');
     assert.equal(await insist(server, 'SIGTERM'), 143);
   });
 
   testInFolder('C75 SIGHUP stops a server with --dev', async (here) => {
     const server = await here.start('--storage memory: --dev');
-    await server.stops('SIGHUP');
+    await server.stopCleanly('SIGHUP');
     assert.equal(server.log.find(({ msg }) => msg === 'stopping')?.['signal'], 'SIGHUP');
   });
 
@@ -240,9 +242,9 @@ describe('the shutdown', { concurrency: 8 }, () => {
       const server = await here.start('--storage memory:', env);
       assert.equal(await server.status('/healthz'), 200);
       server.signal('SIGHUP');
-      await server.said('keys read again');
+      await server.waitForLog('keys read again');
       assert.equal(await server.status('/v1/pets'), 200);
-      await server.stops();
+      await server.stopCleanly();
     },
   );
 
@@ -251,9 +253,9 @@ describe('the shutdown', { concurrency: 8 }, () => {
     server.signal('SIGUSR1');
     // Meanwhile, the debugger's thread would have printed its address.
     server.signal('SIGHUP');
-    await server.said('keys read again');
+    await server.waitForLog('keys read again');
     assert.equal(await server.status('/v1/pets'), 200);
-    const { stderr } = await server.stops();
+    const { stderr } = await server.stopCleanly();
     assert.equal(stderr, '');
   });
 

@@ -42,7 +42,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
       const { code, stdout } = await here.shell(line).ended;
       assert.equal(code, 0);
       assert.match(stdout, /^\{"id":1,/);
-      await server.stops();
+      await server.stopCleanly();
     },
   );
 
@@ -55,7 +55,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
       await assertServes(server, one);
       here.write('cert.pem', two.cert);
       server.signal('SIGHUP');
-      const { level, error } = await server.said(
+      const { level, error } = await server.waitForLog(
         'the TLS files cannot be used; the old pair stays in use',
       );
       assert.equal(level, 'warn');
@@ -66,9 +66,9 @@ describe('HTTPS', { concurrency: 4 }, () => {
       await assertServes(server, one);
       here.write('key.pem', two.key);
       server.signal('SIGHUP');
-      await server.said('TLS files read again');
+      await server.waitForLog('TLS files read again');
       await assertServes(server, two);
-      await server.stops();
+      await server.stopCleanly();
     },
   );
 
@@ -100,7 +100,7 @@ describe('HTTPS', { concurrency: 4 }, () => {
         assert.match(errors()[index] ?? '', message);
         await assertServes(server, one);
       }
-      await server.stops();
+      await server.stopCleanly();
     },
   );
 
@@ -118,15 +118,15 @@ describe('HTTPS', { concurrency: 4 }, () => {
       here.write('key.pem', one.key);
       here.write('slow.mjs', slow);
       const server = here.begin(`${replaced} --plugin ./slow.mjs`);
-      await server.said('the plugin opens');
+      await server.waitForLog('the plugin opens');
       here.write('cert.pem', two.cert);
       here.write('key.pem', two.key);
       server.signal('SIGHUP');
-      await server.said('TLS files read again');
+      await server.waitForLog('TLS files read again');
       here.write('go', '');
-      await server.said('listening');
+      await server.waitForLog('listening');
       await assertServes(server, two);
-      await server.stops();
+      await server.stopCleanly();
     },
   );
 

@@ -42,7 +42,7 @@ test('F4 gives the file to one of several processes, until kill -9 ends that pro
     { length: 3 },
     () => new StartedProcess(process.execPath, args, { cwd: root }),
   );
-  const said = await Promise.all(starters.map((starter) => starter.found((line) => line)));
+  const said = await Promise.all(starters.map((starter) => starter.findLine((line) => line)));
   const owner = starters[said.indexOf('open 0')] ?? assert.fail(said.join('\n'));
   const refusal = new RegExp(`^refused .* in use by process ${owner.pid}\\b`);
   assert.equal(said.filter((line = '') => refusal.test(line)).length, 2, said.join('\n'));

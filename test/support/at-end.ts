@@ -3,7 +3,7 @@
  * process outlives its test.
  */
 
-/** The context of a test, or a `Stretch`. */
+/** The context of a test, or a `CleanupScope`. */
 export interface Ending {
   after(end: () => Promise<void>): void;
 }
@@ -36,16 +36,16 @@ export function atEnd(t: Ending, end: () => unknown): void {
 }
 
 /** A substitute for a test context outside of tests. `end` runs its cleanups. */
-export class Stretch implements Ending {
+export class CleanupScope implements Ending {
   readonly #ends: (() => Promise<void>)[] = [];
 
   after(end: () => Promise<void>): void {
     this.#ends.push(end);
   }
 
-  /** Returns a stretch that ends with this stretch, or earlier. */
-  within(): Stretch {
-    const own = new Stretch();
+  /** Returns a scope that ends with this scope, or earlier. */
+  within(): CleanupScope {
+    const own = new CleanupScope();
     atEnd(this, () => own.end());
     return own;
   }

@@ -87,7 +87,7 @@ export class Client extends RawConnection {
 }
 
 /** A client that sends requests one at a time, on one connection while the server keeps it open. */
-export class Caller {
+export class SerialClient {
   readonly #port: number;
   #client: Client | undefined;
 
@@ -99,7 +99,7 @@ export class Caller {
    * Sends the bytes of a request other than HEAD, and returns the response; undefined if the server
    * is gone before it has responded.
    */
-  async ask(bytes: string, withinMs?: number): Promise<RawResponse | undefined> {
+  async send(bytes: string, withinMs?: number): Promise<RawResponse | undefined> {
     if (this.#client?.hasEnded) this.end();
     this.#client ??= await Client.connect(this.#port).catch(() => undefined);
     const client = this.#client;

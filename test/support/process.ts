@@ -129,7 +129,7 @@ export class StartedProcess {
    * Waits for the first line of standard output for which `find` returns a value, and returns the
    * value; undefined if the process ends first.
    */
-  async found<Value>(find: (line: string) => Value | undefined): Promise<Value | undefined> {
+  async findLine<Value>(find: (line: string) => Value | undefined): Promise<Value | undefined> {
     for (let seen = 0; ; ) {
       const { lines } = this;
       for (const line of lines.slice(seen)) {
@@ -176,7 +176,7 @@ export class StartedServer extends StartedProcess {
   }
 
   /** Waits for the first log line with this message. */
-  async said(msg: string): Promise<Record<string, unknown>> {
+  async waitForLog(msg: string): Promise<Record<string, unknown>> {
     return until(`"${msg}" in ${this.stdout} ${this.stderr}`, () =>
       this.log.find((line) => line['msg'] === msg),
     );
@@ -195,7 +195,7 @@ export class StartedServer extends StartedProcess {
   }
 
   /** Sends a signal, and checks that the process exits with 0. */
-  async stops(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
+  async stopCleanly(signal: NodeJS.Signals = 'SIGTERM'): Promise<Ended> {
     const ended = await this.end(signal);
     assert.equal(ended.code, 0, ended.stderr);
     return ended;
@@ -233,7 +233,7 @@ export async function startServer(
   );
   // Ignored once the server listens.
   ended.catch(() => undefined);
-  await Promise.race([server.said('listening'), ended]);
+  await Promise.race([server.waitForLog('listening'), ended]);
   return server;
 }
 

@@ -1,6 +1,6 @@
 /** HTTP clients that keep responses byte for byte and reuse their connections. */
 import assert from 'node:assert/strict';
-import { Caller } from '../support/client.js';
+import { SerialClient } from '../support/client.js';
 import { requestBytes, type RequestParts } from '../support/fixture.js';
 import type { SentDraft } from './random.js';
 
@@ -36,7 +36,7 @@ const patienceMs = 600_000;
 /** Clients of one port, as many as there are requests in flight. Rejects if a connection breaks. */
 export class Clients {
   readonly #port: number;
-  readonly #idle: Caller[] = [];
+  readonly #idle: SerialClient[] = [];
 
   constructor(port: number) {
     this.#port = port;
@@ -64,9 +64,9 @@ export class Clients {
 
   async #ask(bytes: string): Promise<TimedAnswer> {
     const sentAtS = monotonicS();
-    const caller = this.#idle.pop() ?? new Caller(this.#port);
+    const caller = this.#idle.pop() ?? new SerialClient(this.#port);
     const { status, body } =
-      (await caller.ask(bytes, patienceMs)) ?? assert.fail('the server is gone');
+      (await caller.send(bytes, patienceMs)) ?? assert.fail('the server is gone');
     this.#idle.push(caller);
     return { status, body: utf8Of(body), ms: 1000 * (monotonicS() - sentAtS), sentAtS };
   }

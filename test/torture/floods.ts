@@ -97,7 +97,7 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
   const flooder = await flooderOf(share, port, connections, bytes);
   const beforeMiB = mebibytes(memoryOf(pid));
   const times: number[] = [];
-  const stretch = stretchSince(pid);
+  const scope = stretchSince(pid);
   flooder.signal('SIGUSR2');
   for (const endsAt = performance.now() + holdMs; performance.now() < endsAt; await wait(50))
     times.push(await healthMs());
@@ -107,7 +107,7 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
   const boundMiB = heapMiB + connections * connectionMiB;
   assert.ok(peakMiB < boundMiB, `${figure}, and the bound is ${boundMiB} MiB`);
   // Subtracts the time that other work on this machine takes.
-  const stretched = stretch();
+  const stretched = scope();
   assert.ok(
     isCostly === true || slowest < healthyMs * stretched,
     `${figure}, stretched ${stretched.toFixed(1)} times`,
@@ -149,6 +149,6 @@ async function flooderOf(
   const args = [...script, String(port), String(connections), 'packet'];
   const flooder = new StartedProcess(process.execPath, args, { cwd });
   atEnd(share, () => flooder.end('SIGKILL'));
-  await flooder.found((line) => line);
+  await flooder.findLine((line) => line);
   return flooder;
 }

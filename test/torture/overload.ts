@@ -51,10 +51,10 @@ export const overload: TortureRow = {
     );
     const ms = Math.max(5_000, Math.min(fullMs, (share.leftS - 5) * 1_000));
     const crowd = await Crowd.open(share, port, requests, connections);
-    const stretch = stretchSince(pid);
+    const scope = stretchSince(pid);
     await crowd.push(times * perSecond, ms);
-    const stretched = stretch();
-    const settledMs = await backToNormal(crowd, scene, before, stretch);
+    const stretched = scope();
+    const settledMs = await backToNormal(crowd, scene, before, scope);
     const busy =
       stretched > 1.2 ? ` (other work stretched these times ${stretched.toFixed(1)} times)` : '';
     // Accepted requests get responses in time, less the time that other work on this machine takes.
@@ -96,10 +96,10 @@ async function backToNormal(
   crowd: Crowd,
   scene: Scene,
   before: number,
-  stretch: () => number,
+  scope: () => number,
 ): Promise<number> {
   const since = performance.now();
-  const isInTime = (): boolean => performance.now() - since <= normalMs * stretch();
+  const isInTime = (): boolean => performance.now() - since <= normalMs * scope();
   while (crowd.unanswered > 0 && isInTime()) await wait(5);
   const settledMs = performance.now() - since;
   assert.equal(crowd.unanswered, 0, `not answered ${Math.round(settledMs)} ms behind the load`);
@@ -108,9 +108,9 @@ async function backToNormal(
     assert.ok([200, 201, 503].includes(status), `some are answered ${status}`);
   let p99: number;
   do p99 = await normalP99(scene);
-  while (p99 > (2 * before + floorMs) * stretch() && isInTime());
+  while (p99 > (2 * before + floorMs) * scope() && isInTime());
   assert.ok(
-    p99 <= (2 * before + floorMs) * stretch(),
+    p99 <= (2 * before + floorMs) * scope(),
     `behind the load an answer takes ${p99.toFixed(0)} ms, ${before.toFixed(0)} before it`,
   );
   return settledMs;

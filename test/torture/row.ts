@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
-import { Stretch } from '../support/at-end.js';
+import { CleanupScope } from '../support/at-end.js';
 import { folder } from '../support/process.js';
 import { randomOf, type Random } from './random.js';
 
@@ -34,7 +34,7 @@ export function needPrograms(...programs: readonly string[]): void {
 }
 
 /** A row's part of the budget: its time, its random numbers, and what is cleaned up at its end. */
-export class Share extends Stretch {
+export class Share extends CleanupScope {
   readonly seed: number;
   readonly random: Random;
   readonly #endsAt: number;

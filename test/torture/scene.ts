@@ -40,7 +40,7 @@ export class TorturedServer extends StartedServer {
 
   /** Returns clients once the server listens, or undefined if it ends first. */
   async clients(): Promise<Clients | undefined> {
-    const listening = this.found(() => this.hasListened || undefined);
+    const listening = this.findLine(() => this.hasListened || undefined);
     const isListening = await inTime(listening, 'a start', 30_000);
     return isListening && new Clients(this.port);
   }
