@@ -123,6 +123,10 @@ const synchronousCommit = "pg_catalog.current_setting('synchronous_commit', true
  * Sets up a session, so that a commit is durable or causes a warning, and no statement takes longer
  * than $1 ms. Each value is set even if it is right already, because a reload of the configuration
  * could change it. PgBouncer refuses these settings as parameters of the connection.
+ *
+ * All statements are by index. Without sequential and bitmap scans their plans are too, even if
+ * the tables were empty when the plans were made; a kept plan would read all rows of a table that
+ * has grown since.
  */
 const setUpSession = `SELECT
   pg_catalog.set_config('client_min_messages', 'warning', false),
@@ -132,14 +136,18 @@ const setUpSession = `SELECT
   END, false),
   pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
   pg_catalog.set_config('lock_timeout', '0', false),
+  pg_catalog.set_config('enable_seqscan', 'off', false),
+  pg_catalog.set_config('enable_bitmapscan', 'off', false),
   pg_catalog.set_config('statement_timeout', ${cast('$1', 'text')}, false)`;
 
 /**
- * Sets up a session of a pool of ours, whose names all have their schema. In a pool of the caller,
- * statements of the caller may need the `search_path`.
+ * Sets up a session of a pool of ours. All names have their schema, and a policy that would hide
+ * rows makes a statement fail. In a pool of the caller, statements of the caller may need other
+ * values.
  */
 const setUpOwnSession = `${setUpSession},
-  pg_catalog.set_config('search_path', '', false)`;
+  pg_catalog.set_config('search_path', '', false),
+  pg_catalog.set_config('row_security', 'off', false)`;
 
 /** The options of one statement. */
 export interface StatementOptions {

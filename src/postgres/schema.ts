@@ -10,6 +10,7 @@ import {
   indexMadeBy,
   selectCreators,
   selectIndexes,
+  selectRowSecurity,
   selectSchema,
   statementsIn,
   type Statements,
@@ -49,6 +50,7 @@ export async function connectToTables(
 
   try {
     const { name, hasTables } = await findSchema(connections);
+    await checkRowSecurity(connections, name);
     const sql = statementsIn(name);
     const version = hasTables ? await readVersion(connections, sql) : 0;
     if (version === neededVersion) {
@@ -74,6 +76,22 @@ export async function connectToTables(
 async function findSchema(connections: Connections, statementMs?: number) {
   const [row] = await connections.read(selectSchema, [], { statementMs });
   return { name: decode(row?.['name']), hasTables: row?.['tables'] === 'has tables' };
+}
+
+/**
+ * Checks that the role sees all rows. A policy would hide rows from lists without an error.
+ * @throws PetstoreError `storage_unusable` if row-level security applies to the role
+ */
+async function checkRowSecurity(connections: Connections, schema: string) {
+  const rows = await connections.read(selectRowSecurity, [schema]);
+  if (rows.length === 0) return;
+
+  const names = rows.map(({ name }) => decode(name)).join(', ');
+  throw new PetstoreError(
+    'storage_unusable',
+    `row-level security may hide rows of ${names} from its user; ` +
+      'ALTER TABLE … DISABLE ROW LEVEL SECURITY, or ALTER ROLE … BYPASSRLS',
+  );
 }
 
 /**

@@ -77,6 +77,14 @@ WHERE ${op(cast('nspname', 'text'), '=', cast('$1', 'text'))}
   AND ${op('acl.privilege_type', '=', "'CREATE'")} AND ${op('acl.grantee', '<>', 'nspowner')}
   AND ${op('pg_catalog.pg_get_userbyid(acl.grantee)', '<>', 'CURRENT_USER')}`;
 
+/** Returns the names of tables in the schema $1 whose rows a policy may hide from this role. */
+export const selectRowSecurity = `SELECT ${cast('class.relname', 'text')} AS name
+FROM pg_catalog.pg_class AS class
+JOIN pg_catalog.pg_namespace AS namespace ON ${op('namespace.oid', '=', 'class.relnamespace')}
+WHERE ${op(cast('namespace.nspname', 'text'), '=', cast('$1', 'text'))}
+  AND ${op('pg_catalog.substr(class.relname, 1, 9)', '=', "'petstore_'")}
+  AND pg_catalog.row_security_active(class.oid) ORDER BY class.relname`;
+
 /** Returns the names of the indexes of the pets in the schema $1. */
 export const selectIndexes = `SELECT ${cast('indexname', 'text')} AS name
 FROM pg_catalog.pg_indexes
@@ -185,7 +193,8 @@ export interface Statements {
 
   /**
    * Returns the uses of the keys $1. The pet, which may be long, is returned only if its key was
-   * used with the body in $2.
+   * used with the body in $2. LATERAL and LIMIT make the planner look up each key by the index,
+   * even if the tables were empty when the statement was planned.
    */
   readonly selectKeys: string;
 
@@ -483,9 +492,13 @@ RETURNING ${text('last_id')} AS last_id`,
     selectKeys: `SELECT used.key, used.body,
   ${text('used.sent_at')} AS sent_at, ${text('used.pet_id')} AS pet_id, pet.json
 FROM ${unnest(list('$1', 'text'), list('$2', 'text'))} AS sought (key, body)
-JOIN ${idempotency} AS used ON ${equal('used.key', 'sought.key')}
-LEFT JOIN ${pets} AS pet
-  ON ${equal('pet.id', 'used.pet_id')} AND ${equal('used.body', 'sought.body')}`,
+CROSS JOIN LATERAL (
+  SELECT * FROM ${idempotency} AS use WHERE ${equal('use.key', 'sought.key')} LIMIT 1
+) AS used
+LEFT JOIN LATERAL (
+  SELECT json FROM ${pets}
+  WHERE ${equal('id', 'used.pet_id')} AND ${equal('used.body', 'sought.body')} LIMIT 1
+) AS pet ON true`,
 
     selectImports: `SELECT source, ${text('place')} AS place FROM ${imports}
 WHERE ${op('place', '>', '0')}`,

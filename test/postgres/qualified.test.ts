@@ -74,7 +74,8 @@ function unqualifiedIn(text: string): readonly string[] {
   for (const [, name = ''] of plain.matchAll(
     /(?:FROM|JOIN|INTO|UPDATE|TABLE|ON) ([a-z_]\w*)(?![\w.])/g,
   ))
-    if (!own.has(name) && !keywords.has(name.toUpperCase())) found.push(name);
+    if (!own.has(name) && !keywords.has(name) && !keywords.has(name.toUpperCase()))
+      found.push(name);
 
   return found.filter((each) => !/^(?:SET )?\w+ = $/.test(each));
 }
