@@ -10,7 +10,7 @@ import {
   type Listening,
   type ListenOptions,
   type RoutedReply,
-  type Service,
+  type PetstoreService,
 } from './http/index.js';
 import { memoryStorage } from './memory/index.js';
 import { petRoutes, publicRoutes, StoreRun } from './operations.js';
@@ -156,7 +156,7 @@ interface Parts extends ResolvedOptions {
 }
 
 /** The path of every request, and the state of the petstore. */
-class RequestService implements Service {
+class RequestService implements PetstoreService {
   /**
    * The state of the petstore. `draining` changes only `/readyz`. While `stopping`, connections
    * close after their responses. Once `closed`, requests that need the storage get a 503.

@@ -39,7 +39,7 @@ export interface RoutedReply {
 }
 
 /** The petstore, as the HTTP server uses it. */
-export interface Service {
+export interface PetstoreService {
   /** Handles a request. Never rejects. */
   handle(message: Message): Promise<RoutedReply>;
   /** Returns the reply to a request whose body failed to arrive after the reply was made. */
@@ -60,7 +60,7 @@ export interface Service {
 
 /** The state that all connections share. */
 export interface SharedState {
-  readonly service: Service;
+  readonly service: PetstoreService;
   readonly unsent: UnsentBytes;
   readonly date: HttpDate;
   /** The number of queued requests on all connections (C52). */

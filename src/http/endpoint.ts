@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers';
 import { checkNames } from '../options.js';
 import type { Message } from '../request.js';
 import { readAndDestroy } from './body.js';
-import type { Service, SharedState } from './connection.js';
+import type { PetstoreService, SharedState } from './connection.js';
 import { GuestRequest } from './guest-request.js';
 import { GuestResponse } from './guest-response.js';
 import { toHead } from './head.js';
@@ -26,7 +26,7 @@ export class Endpoint {
   readonly #shared: SharedState;
   readonly #stops: Port['stop'][] = [];
 
-  constructor(service: Service) {
+  constructor(service: PetstoreService) {
     const date = new HttpDate(service);
     this.#shared = { service, unsent: new UnsentBytes(), date, queued: 0 };
   }

@@ -1,5 +1,5 @@
 /** HTTP: ports, `handler` for other servers, and `fetch` without a port. */
-export type { RoutedReply, Service } from './connection.js';
+export type { RoutedReply, PetstoreService } from './connection.js';
 export { Endpoint } from './endpoint.js';
 export {
   largestKeepAliveSeconds,

@@ -10,7 +10,7 @@ import { connect as connectTls } from 'node:tls';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
-import { Connection, type Service } from '../../dist/http/connection.js';
+import { Connection, type PetstoreService } from '../../dist/http/connection.js';
 import { Exchange } from '../../dist/http/exchange.js';
 import { ConnectionHeaders, HttpDate, UnsentBytes } from '../../dist/http/wire.js';
 import { emptyReply } from '../../dist/reply.js';
@@ -123,7 +123,7 @@ async function sweptConnection(t: TestContext) {
     Object.defineProperty(socket, name, { get: () => says[name] });
   const routed = { reply: emptyReply(204, []), resource: undefined, keyName: undefined };
   let respond = (): void => undefined;
-  const service: Service = {
+  const service: PetstoreService = {
     handle: () => new Promise((resolve) => (respond = () => resolve(routed))),
     replyToLateError: () => assert.fail(),
     replyToParserError: () => assert.fail(),
