@@ -1,6 +1,6 @@
 // The public types of the package: the names of each entry, and all declarations that they use,
-// without comments. `make api` writes this file from the output of tsc. A test compares the two, so
-// that every change of the public types is visible in this file.
+// without comments. `make api` writes this file from the output of tsc. A test compares the two,
+// so that every change of the public types is visible in this file.
 
 // petstore
 //   AcceptedRequest
