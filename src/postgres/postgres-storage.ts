@@ -12,6 +12,7 @@ import type { PetStorage } from '../storage.js';
 import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
 import { poolMaxOf } from './database-url.js';
 import type { PostgresPool } from './driver.js';
+import { keySweeper } from './key-sweeper.js';
 import { throwUnusable, waitForDatabase } from './failures.js';
 import { connectToTables } from './schema.js';
 import { selectTime } from './statements.js';
@@ -87,19 +88,29 @@ export async function postgresStorage(
   if (!isSource) await pets.open().catch(refuse);
   const [row] = await connections.read(selectTime).catch(refuse);
 
+  const now = Number(row?.['now']);
+  const sweeper = isSource ? undefined : keySweeper(opened, now, log);
+  const texts = toPetTexts({
+    ...pets.store,
+    insertOnce: (record, keyUse) => {
+      sweeper?.noteTime(keyUse.at);
+      return pets.store.insertOnce(record, keyUse);
+    },
+  });
+
   const stores = [pets];
   const names = new RecordNames();
   let closing: Promise<void> | undefined;
 
   return {
-    ...toPetStorage(toPetTexts(pets.store)),
+    ...toPetStorage(texts),
     durable: true,
     get waiting() {
       return pets.waiting;
     },
     onCommit: pets.onCommit,
     // One clock for all servers (C73).
-    keyClock: steadyClock(Number(row?.['now'])),
+    keyClock: steadyClock(now),
     records: (name, kind) =>
       recordsWhenOpen(kind, async () => {
         names.take(name);
@@ -110,7 +121,7 @@ export async function postgresStorage(
       }),
     ready: async () => void (await Promise.all(stores.map((store) => store.ready()))),
     close: () =>
-      (closing ??= Promise.all(stores.map((store) => store.close())).then(() =>
+      (closing ??= Promise.all([sweeper, ...stores].map((each) => each?.close())).then(() =>
         untilClosed(connections.close()),
       )),
   };

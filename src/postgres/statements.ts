@@ -85,17 +85,28 @@ WHERE ${op(cast('namespace.nspname', 'text'), '=', cast('$1', 'text'))}
   AND ${op('pg_catalog.substr(class.relname, 1, 9)', '=', "'petstore_'")}
   AND pg_catalog.row_security_active(class.oid) ORDER BY class.relname`;
 
-/** Returns the names of the indexes of the pets in the schema $1. */
+/** Returns the names of the indexes in the schema $1. */
 export const selectIndexes = `SELECT ${cast('indexname', 'text')} AS name
 FROM pg_catalog.pg_indexes
-WHERE ${op(cast('schemaname', 'text'), '=', cast('$1', 'text'))}
-  AND ${op('tablename', '=', "'petstore_pets'")}`;
+WHERE ${op(cast('schemaname', 'text'), '=', cast('$1', 'text'))}`;
+
+/** The time of the database in milliseconds since the epoch. */
+const databaseTime = cast(
+  op("pg_catalog.date_part('epoch', pg_catalog.now())", '*', '1000'),
+  'int8',
+);
 
 /** Returns the time of the database in milliseconds since the epoch. */
-export const selectTime = `SELECT ${cast(
-  cast(op("pg_catalog.date_part('epoch', pg_catalog.now())", '*', '1000'), 'int8'),
-  'text',
-)} AS now`;
+export const selectTime = `SELECT ${cast(databaseTime, 'text')} AS now`;
+
+/** For how many ms a server has the lease to delete expired keys; it renews the lease. */
+const leaseMs = 30_000;
+
+/**
+ * For how many ms a key is kept after its 24 hours, because the clocks of servers may differ a
+ * little.
+ */
+const marginMs = 3_600_000;
 
 /**
  * Returns the name of the index that a migration creates, if any. An index that exists is not
@@ -198,6 +209,14 @@ export interface Statements {
    */
   readonly selectKeys: string;
 
+  /**
+   * Deletes at most $4 idempotency keys that have expired by both the time $2 and the clock of the
+   * database. Does nothing while another server has the lease. $1 is the id of this server. Keys
+   * that were used before the time $3 are skipped, because stepping over deleted rows takes time.
+   * Returns the number of deleted keys, and the time of the last use among them.
+   */
+  readonly deleteExpiredKeys: string;
+
   /** Returns the imported sources, or the beginnings of sources, and their numbers of pets. */
   readonly selectImports: string;
 
@@ -264,6 +283,7 @@ export function statementsIn(schema: string): Statements {
   const writers = tableName('writers');
   const idempotency = tableName('idempotency');
   const imports = tableName('imports');
+  const leases = tableName('leases');
   const versions = tableName('schema');
 
   /** Returns the statement `insertBatch` of a table. */
@@ -425,6 +445,7 @@ FROM ${matches}`,
 
   const importRowMissing = raise(countOf('stored'), ' rows kept of an import, or no counter');
   const nameCount = `pg_catalog.array_length(${list('$7', 'text')}, 1)`;
+  const sweepTime = `LEAST(${int8('$2')}, ${databaseTime})`;
   const newPlace = plus(int8('$2'), int8('$3'));
 
   return {
@@ -463,6 +484,13 @@ FROM ${matches}`,
   source pg_catalog.text PRIMARY KEY, place pg_catalog.int8 NOT NULL
 )`,
 
+      // A lease lets one server at a time do a chore, until the time `expires_at`.
+      `CREATE TABLE IF NOT EXISTS ${leases} (
+  name pg_catalog.text PRIMARY KEY, holder pg_catalog.uuid NOT NULL,
+  expires_at pg_catalog.int8 NOT NULL
+)`,
+      `CREATE INDEX IF NOT EXISTS petstore_idempotency_sent_at ON ${idempotency} (sent_at ASC)`,
+
       ...filterMigrations(pets),
     ],
 
@@ -499,6 +527,26 @@ LEFT JOIN LATERAL (
   SELECT json FROM ${pets}
   WHERE ${equal('id', 'used.pet_id')} AND ${equal('used.body', 'sought.body')} LIMIT 1
 ) AS pet ON true`,
+
+    deleteExpiredKeys: `WITH leased AS (
+  INSERT INTO ${leases} AS lease (name, holder, expires_at)
+  VALUES ('idempotency', ${uuid('$1')}, ${plus(databaseTime, `${leaseMs}`)})
+  ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+    WHERE ${equal('lease.holder', 'excluded.holder')}
+      OR ${op('lease.expires_at', '<', databaseTime)}
+  RETURNING name
+), expired AS (
+  SELECT used.key FROM ${idempotency} AS used
+  WHERE ${op('used.sent_at', '<', minus(sweepTime, `${keptMs + marginMs}`))}
+    AND ${op('used.sent_at', '>=', int8('$3'))} AND EXISTS (SELECT 1 FROM leased)
+  ORDER BY used.sent_at LIMIT ${int8('$4')} FOR UPDATE SKIP LOCKED
+), deleted AS (
+  DELETE FROM ${idempotency} AS used USING expired WHERE ${equal('used.key', 'expired.key')}
+  RETURNING used.sent_at
+)
+SELECT ${text('pg_catalog.count(*)')} AS deleted,
+  ${text('COALESCE(pg_catalog.max(sent_at), 0)')} AS sent_at
+FROM deleted`,
 
     selectImports: `SELECT source, ${text('place')} AS place FROM ${imports}
 WHERE ${op('place', '>', '0')}`,

@@ -10,6 +10,7 @@ import {
   seedPostgres,
 } from '../../dist/postgres/index.js';
 import { notesIn } from '../storage/records.js';
+import { until } from '../support/waiting.js';
 import { WorkingFolder } from '../support/working-folder.js';
 import { adminUrl, newSchemaAt, ownUrl, query, withoutServer } from './database.js';
 import { addOnce, intercept, linesOf, namesIn, open, poolOf, rex, tom } from './scene.js';
@@ -44,8 +45,8 @@ async function collecting(t: TestContext, url: string) {
 /** The words of SQL that need no schema. */
 const keywords = new Set(
   `ADD ALL AND ANY AS ASC BY CASE CAST COALESCE CONFLICT CREATE CROSS CURRENT_USER DELETE DESC
-   DISTINCT DO ELSE END EXISTS FOR FROM GREATEST IF IN INDEX INSERT INTO IS JOIN KEY LATERAL LEFT
-   LIMIT LOCKED NOT NOTHING NULL OFFSET ON OPERATOR OR ORDER ORDINALITY OVER PRECEDING PRIMARY
+   DISTINCT DO ELSE END EXISTS FOR FROM GREATEST IF IN INDEX INSERT INTO IS JOIN KEY LATERAL LEAST
+   LEFT LIMIT LOCKED NOT NOTHING NULL OFFSET ON OPERATOR OR ORDER ORDINALITY OVER PRECEDING PRIMARY
    RETURNING ROWS SELECT SET SKIP TABLE THEN UNBOUNDED UPDATE USING VALUES WHEN WHERE WITH excluded
    false true`.split(/\s+/),
 );
@@ -156,6 +157,7 @@ describe('names in SQL statements', { skip: withoutServer() }, () => {
     const { pool, texts } = await collecting(t, await newSchemaAt(await adminUrl()));
     await migratePostgres(pool);
     await useAll(await open(t, pool));
+    await until('a sweep', () => [...texts].some((text) => text.includes('DELETE FROM')));
     assert.ok(texts.size > 25, `${texts.size} statements`);
 
     for (const text of texts) assert.deepEqual(unqualifiedIn(text), [], text);

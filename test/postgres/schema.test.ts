@@ -314,6 +314,8 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     const [install, migrate = '', serve = ''] = textWith('migrate').split('\n');
     assert.equal(install, 'npm install pg@8');
     await succeed('sh', '-c', migrate);
+    const owned = `postgres://petstore_owner@${host}/petstore`;
+    await sql(owned, textWith('GRANT DELETE'));
     // With exec, so that the signal reaches the server and not a shell.
     const command = serve.replace(process.execPath, `exec ${process.execPath}`);
     const server = here.shell(command, env);
@@ -332,7 +334,6 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     const restored = `postgres://petstore@${host}/restored`;
     await expectStored(restored, 1);
 
-    const owned = `postgres://petstore_owner@${host}/petstore`;
     assert.match(await sql(owned, textWith('DELETE FROM petstore_idempotency')), /^DELETE \d+$/m);
     await sql(own, textWith('pg_stat_activity'));
     assert.deepEqual(
