@@ -264,7 +264,8 @@ async function openStorage(options: Options): Promise<PetStorage> {
   if (seed === undefined) return storage;
 
   let isSeeded = named === undefined;
-  if (named !== undefined && (await storage.list({ limit: 1 })).length === 0) {
+  const isEmpty = async () => (await storage.list({ limit: 1 })).length === 0;
+  if (named !== undefined && (await named.retry(isEmpty, log))) {
     // The seed is added in one commit, for which the storage must not be open.
     await storage.close();
     isSeeded = await named.seed(seed.drafts, seed.source, log);

@@ -41,6 +41,12 @@ export interface NamedStorage {
    */
   readonly seed: (drafts: readonly PetDraft[], source: string, log: Log) => Promise<boolean>;
 
+  /**
+   * Runs work on the open storage. If a database fails for a reason that may go away, it waits and
+   * runs the work again.
+   */
+  readonly retry: <Value>(work: () => Promise<Value>, log: Log) => Promise<Value>;
+
   /** Opens the pets, or a plugin's records of this name, as the target of a copy. */
   readonly openTarget: (records?: string) => Promise<TextTarget>;
 
@@ -90,6 +96,7 @@ function namedFile(text: string): NamedStorage {
       return target.isEmpty;
     },
 
+    retry: (work) => work(),
     openTarget: (records) => fileTarget(path, records),
     recordNames: (log) => fileRecordNames(path, log),
   };
@@ -140,6 +147,7 @@ async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
 
     openImport: (source, log) => postgres.postgresImport(url, source, log).catch(refuseMissing),
     seed: (drafts, _source, log) => postgres.seedPostgres(url, drafts, log),
+    retry: postgres.waitForDatabase,
     openTarget: (records) => postgres.postgresTarget(url, records),
     recordNames: () => postgres.postgresRecordNames(url),
     migrate,

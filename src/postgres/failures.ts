@@ -7,13 +7,15 @@ import { causeOf, DatabaseFailure, retry, stateOf } from './connections.js';
 /**
  * Matches the summaries of transient failures: the database is starting, stopping, full or
  * unreachable, or this machine has no free port, file or buffer. The last alternatives are words of
- * `pg`: a database that cannot start another process refuses even the request for TLS.
+ * `pg` about a lost connection: a database that cannot start another process refuses even the
+ * request for TLS.
  */
 const transientFailures = new RegExp(
   '^(08|40|53|55P03|57|' +
     'E(CONN|TIMEDOUT|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|PIPE|AI_AGAIN|NOTFOUND|' +
     'NOENT connect |AGAIN|MFILE|NFILE|ADDRNOTAVAIL|NOBUFS)|' +
-    '\\S* (Connection terminated|timeout exceeded when trying to connect|' +
+    '\\S* (Connection terminated|Client (has encountered|was closed)|' +
+    'timeout exceeded when trying to connect|' +
     'There was an error establishing an SSL))',
 );
 

@@ -134,7 +134,7 @@ export async function postgresImport(
 }
 
 /**
- * Adds pets in one transaction to a database that never had any.
+ * Adds pets in one transaction to a database that never had any. Waits for a database that is away.
  * @returns false, and adds nothing, if the database has or had pets
  * @throws PetstoreError as `postgresStorage`
  */
@@ -147,7 +147,7 @@ export async function seedPostgres(
     const id = BigInt(index + 1);
     return { id, json: petJson(id, draft) };
   });
-  const connections = await connectToTables(url, longestStepMs);
+  const connections = await waitForDatabase(() => connectToTables(url, longestStepMs), log);
   const values = adoptValues(connections.sql.petTable, 0n, texts);
 
   const adopt = () => connections.write(connections.sql.petTable.adoptBatch, values);

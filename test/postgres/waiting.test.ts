@@ -8,7 +8,12 @@ import { TLSSocket } from 'node:tls';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
 import { WorkingFolder } from '../support/working-folder.js';
-import { migratePostgres, postgresStorage, waitForDatabase } from '../../dist/postgres/index.js';
+import {
+  migratePostgres,
+  postgresStorage,
+  seedPostgres,
+  waitForDatabase,
+} from '../../dist/postgres/index.js';
 import { type StartedServer, assertRefused } from '../support/process.js';
 import {
   adminUrl,
@@ -24,8 +29,10 @@ import {
   endSessions,
   expectUnready,
   linesOf,
+  namesIn,
   openFar,
   poolOf,
+  proxied,
   unavailable,
   unusable,
 } from './scene.js';
@@ -118,6 +125,32 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     );
     await storage.close();
     assert.deepEqual(codes, []);
+  });
+
+  test('F12 a seed waits for a database that is away or ends its sessions', async (t) => {
+    const { url, far, proxy } = await proxied(t);
+    proxy.mode = 'closed';
+    const logged: string[] = [];
+    const seeding = seedPostgres(far, [{ name: 'Rex', categoryId: 1n }], (level, message) =>
+      logged.push(`${level} ${message}`),
+    );
+    await until('a line of the log', () => logged.includes(`warn ${waitingLine}`));
+    proxy.mode = 'open';
+    assert.equal(await seeding, true);
+    assert.deepEqual(await namesIn(url), ['Rex']);
+
+    const here = new WorkingFolder(t, { 'seed.jsonl': '{"name":"Tom","categoryId":1}\n' });
+    const other = await newDatabase();
+    const server = here.begin(`--seed seed.jsonl --storage ${other}`);
+    let isOver = false;
+    const ending = (async () => {
+      for (const since = performance.now(); performance.now() - since < 3_000 && !isOver; )
+        await query(await adminUrl(), endSessions);
+    })();
+    await server.waitForLog('listening');
+    isOver = true;
+    await ending;
+    assert.deepEqual(await namesIn(other), ['Tom']);
   });
 
   test('records of a plugin wait for the database until the storage closes', async (t) => {
