@@ -223,8 +223,8 @@ export function linkBelow(basePath: string, link: string): string {
 
 /**
  * Returns a checked copy of a plugin's reply, because the plugin may change its own later.
- * @param source - The function of the plugin that returned the reply, for messages.
- * @param known - A checked reply; a body that is the same as its body is not checked again.
+ * @param source The function of the plugin that returned the reply, for messages.
+ * @param known A checked reply; a body that is the same as its body is not checked again.
  * @throws TypeError if it is not a reply.
  */
 export function checkReply(reply: Reply, source = 'a handler', known?: Reply): Reply {

@@ -31,7 +31,7 @@ export async function readAndDestroy(
 
 /**
  * Reads a body as a byte string. It does not destroy the stream.
- * @param closeEmitter - Its `close` ends the reading with an error.
+ * @param closeEmitter Its `close` ends the reading with an error.
  * @throws PetstoreError `content_too_large` beyond `maxBytes`, `bad_request` if the body fails
  */
 export function readAll(

@@ -202,7 +202,7 @@ export class Connection implements ConnectionHandler<Exchange> {
 
   /**
    * Closes the connection if no request is in flight (C48).
-   * @param error - The response if part of a head has arrived.
+   * @param error The response if part of a head has arrived.
    */
   closeIfIdle(error: PetstoreError): void {
     if (this.#state !== 'idle') return;
@@ -268,7 +268,7 @@ export class Connection implements ConnectionHandler<Exchange> {
 
   /**
    * Handles a request.
-   * @param since - The time at which its limit begins. Undefined for a queued request, whose limit
+   * @param since The time at which its limit begins. Undefined for a queued request, whose limit
    * begins with the next sweep, because the server did not read its body before.
    */
   #start(exchange: Exchange, since?: number): void {
@@ -359,7 +359,7 @@ export class Connection implements ConnectionHandler<Exchange> {
 
   /**
    * Finishes the current request, whose response is sent, and starts the next one.
-   * @param unsentBytes - The bytes of its response that are counted as unsent.
+   * @param unsentBytes The bytes of its response that are counted as unsent.
    */
   #finish(unsentBytes: number): void {
     this.#shared.unsent.remove(unsentBytes);

@@ -181,9 +181,9 @@ function toHeaderText(value: unknown): string | undefined {
 /**
  * Returns all values of a header, joined by `, `. Of some headers, such as Authorization, Node
  * keeps only the first value in `headers`; the others are in `rawHeaders`.
- * @param value - The value in `headers`. If it differs from the first one sent, middleware has
+ * @param value The value in `headers`. If it differs from the first one sent, middleware has
  * changed it, and it is returned.
- * @param sentValues - All values that the client sent, joined.
+ * @param sentValues All values that the client sent, joined.
  */
 function allValues(
   value: string,

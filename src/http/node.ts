@@ -126,7 +126,7 @@ export interface ConnectionHandler<Request> {
   /**
    * Receives the error after which no further request can be read; undefined if the socket failed.
    * Node repeats it for each later packet.
-   * @param rawHeaders - The headers, if it is a request with an unknown method.
+   * @param rawHeaders The headers, if it is a request with an unknown method.
    */
   fail(error: PetstoreError | undefined, rawHeaders?: readonly string[]): void;
   /** True if no request waits for the one in flight. Otherwise the socket is not read. */
@@ -308,7 +308,7 @@ export const lingerMs = 1_000;
  * Writes a last text, closes the sending side, and goes on reading for a while. If the server
  * closed the socket at once, the client would get a reset and lose the response (RFC 9112 section
  * 9.6).
- * @param ms - The time for which the socket is read, once the text is sent.
+ * @param ms The time for which the socket is read, once the text is sent.
  */
 export function lingeringClose(socket: Socket, text: string, ms: number): void {
   let bytes = 0;

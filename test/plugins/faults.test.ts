@@ -375,12 +375,12 @@ const unreachable: readonly (readonly [rule: object, problem: string])[] = [
       [{ path }, `path must be the path of a route, such as ${nearest}, or be left out`] as const,
   ),
   ...[
-    [{ method: 'FETCH' }, 'PATCH of /v1/kennels'],
-    [{ method: 'PUT' }, 'GET of /v1/pets'],
-    [{ method: 'OPTIONS' }, 'POST of /v1/pets'],
-    [{ method: 'PATCH', path: '/v1/pets' }, 'GET of /v1/pets'],
+    [{ method: 'FETCH' }, 'GET of /v1/pets'],
+    [{ method: 'PUT' }, 'POST of /v1/pets'],
+    [{ method: 'OPTIONS' }, 'GET of /v1/pets'],
+    [{ method: 'PATCH', path: '/v1/pets' }, 'POST of /v1/pets'],
     [{ method: 'POST', path: '/v1/pets/{petId}' }, 'GET of /v1/pets/{petId}'],
-    [{ method: 'OPTIONS', path: '/v1/pets' }, 'POST of /v1/pets'],
+    [{ method: 'OPTIONS', path: '/v1/pets' }, 'GET of /v1/pets'],
     [{ method: 'GET', path: '/v1/kennels' }, 'PATCH of /v1/kennels'],
   ].map(
     ([rule, nearest]) =>

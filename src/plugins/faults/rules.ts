@@ -140,7 +140,7 @@ export function checkMatches(
 
 /** Returns the path of the route that is closest to `path`. */
 function nearestPath(path: string, routes: readonly RouteSummary[]): string {
-  const segments = path.toLowerCase().split('/');
+  const segments = path.toLowerCase().replace(/\/$/, '').split('/');
   const isMeant = (route: string) => {
     const own = route.toLowerCase().split('/');
     const fits = (segment: string, at: number) =>
@@ -151,29 +151,17 @@ function nearestPath(path: string, routes: readonly RouteSummary[]): string {
   return paths.find(isMeant) ?? nearestTo(path, paths);
 }
 
-/** Returns the text that is closest to `text`. */
+/** Returns the text that shares the longest beginning with `text`, regardless of case. */
 function nearestTo(text: string, texts: readonly string[]): string {
-  const distances = texts.map((each) => distanceOf(text, each));
-  return texts[distances.indexOf(Math.min(...distances))] ?? 'none';
+  const lengths = texts.map((each) => sharedLength(text.toLowerCase(), each.toLowerCase()));
+  return texts[lengths.indexOf(Math.max(...lengths))] ?? 'none';
 }
 
-/** Returns the edit distance of the first 200 characters, regardless of case. */
-function distanceOf(one: string, other: string): number {
-  const [from, to] = [one.slice(0, 200).toLowerCase(), other.slice(0, 200).toLowerCase()];
-  let row = Array.from({ length: to.length + 1 }, (_, at) => at);
-  for (const [at, character] of [...from].entries()) {
-    const next = [at + 1];
-    for (let column = 1; column <= to.length; column++)
-      next.push(
-        Math.min(
-          (row[column] ?? 0) + 1,
-          (next[column - 1] ?? 0) + 1,
-          (row[column - 1] ?? 0) + (to[column - 1] === character ? 0 : 1),
-        ),
-      );
-    row = next;
-  }
-  return row[to.length] ?? 0;
+/** Returns the number of characters that two texts share at their beginning. */
+function sharedLength(one: string, other: string): number {
+  let length = 0;
+  while (length < one.length && one[length] === other[length]) length++;
+  return length;
 }
 
 /** A rule in effect, with its counts. */
