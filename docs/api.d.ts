@@ -166,6 +166,7 @@
 //   databaseUrlProblem
 //   isDatabaseUrl
 //   migratePostgres
+//   migrationSql
 //   postgresImport
 //   postgresRecordNames
 //   postgresStorage
@@ -938,6 +939,8 @@ function memoryStorage(options?: MemoryStorageOptions): MemoryStorage;
 function metricsPlugin({ registry: given }?: MetricsOptions): Plugin;
 
 function migratePostgres(database: string | PostgresPool): Promise<Migration>;
+
+function migrationSql(schema?: string): string;
 
 const nodeDisk: Readonly<{
     lockFlags: number;

@@ -18,7 +18,8 @@ export const run: Run = async (settings, operands) => {
   const target = to && (await readStorage(to));
   if (operands.length > 0 || source === undefined || target === undefined)
     refuse(
-      '`copy` needs --from STORAGE and --to STORAGE, each file:PATH or a database, not memory:',
+      '`copy` needs --from STORAGE and --to STORAGE, each file:PATH or a database, not memory:; ' +
+        'in the environment: PETSTORE_FROM and PETSTORE_TO',
     );
 
   if (source.place === '') refuse(`--from ${source.text} does not exist; name an existing storage`);

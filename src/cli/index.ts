@@ -65,14 +65,15 @@ const commands = new Map(
       options: ['--from', '--to'],
       examples: `
   ${program} copy --from file:data/pets.jsonl --to file:data/copy.jsonl
-  ${program} copy --from file:a.jsonl --to postgres://ann:pw@db/pets`,
+  PETSTORE_TO=postgres://db/pets ${program} copy --from file:a.jsonl`,
       load: () => import('./copy.js'),
     },
     migrate: {
-      usage: [['migrate --storage postgres://…', 'create or update the tables of a database']],
-      options: ['--storage'],
+      usage: [['migrate [--print]', 'create or update the tables of a database, or print the SQL']],
+      options: ['--storage', '--print'],
       examples: `
-  ${program} migrate --storage postgres://ann:secret@db/pets`,
+  PETSTORE_STORAGE=postgres://ann:secret@db/pets ${program} migrate
+  ${program} migrate --print | psql postgres://ann@db/pets`,
       load: () => import('./migrate.js'),
     },
     check: {

@@ -4,13 +4,19 @@ import type { Run } from './settings.js';
 import { readStorage } from './storages.js';
 
 /**
- * Runs `migrate`.
+ * Runs `migrate [--print]`.
  *
  * @throws Refusal
  * @throws PetstoreError `storage_unusable`
  */
 export const run: Run = async (settings, operands) => {
   if (operands.length > 0) refuse('`migrate` takes no operand; name the database with --storage');
+
+  if (settings.find('--print') !== undefined) {
+    const { migrationSql } = await import('../postgres/index.js');
+    await print(migrationSql().split('\n'), 'the SQL');
+    return;
+  }
 
   const setting = settings.get('--storage');
   const named = await readStorage(setting);

@@ -159,15 +159,19 @@ const options = {
     holds: 'path',
   },
   '--from': {
+    variable: 'PETSTORE_FROM',
     value: 'STORAGE',
     about: 'with `copy`: storage to copy from',
     holds: 'storage',
   },
   '--to': {
+    variable: 'PETSTORE_TO',
     value: 'STORAGE',
     about: 'with `copy`: storage to copy to',
     holds: 'storage',
   },
+
+  '--print': { about: 'with `migrate`: print the SQL for a database administrator' },
 
   '--key': { value: 'KEY', about: 'with `verify`: API key of the server', holds: 'key' },
   '--level': {
@@ -194,9 +198,12 @@ const optionOf = (name: OptionName): Option => options[name];
 const names = Object.keys(options).filter(isOption);
 const shortNames: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
+const copyOptions: readonly OptionName[] = ['--from', '--to'];
+
 /** The options of a server start. */
 export const serverOptions = names.filter(
-  (name) => name === '--dev' || optionOf(name).variable !== undefined,
+  (name) =>
+    name === '--dev' || (optionOf(name).variable !== undefined && !copyOptions.includes(name)),
 );
 
 /** Returns the lines of the help about options, all of them by default. */
@@ -306,8 +313,15 @@ function checkedSetting(name: OptionName, setting: Setting): Setting {
 /** The function `run` of a command's module; `operands` follow the name of the command. */
 export type Run = (settings: Settings, operands: readonly string[]) => Promise<void>;
 
-/** Returns the hint of a message about an unknown word: the known words with the longest prefix. */
+/**
+ * Returns the hint of a message about an unknown word: the known words with the same letters, else
+ * those with the longest prefix.
+ */
 export function suggestion(word: string, known: readonly string[]): string {
+  const letters = (text: string) => [...text].sort().join('');
+  const swapped = known.filter((other) => letters(other) === letters(word));
+  if (swapped.length > 0) return `; did you mean ${swapped.join(' or ')}?`;
+
   const sharedLength = (other: string) => {
     let length = 0;
     while (length < word.length && word[length] === other[length]) length++;

@@ -159,6 +159,21 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
   }
 }
 
+/**
+ * Returns the SQL that `migratePostgres` runs, for an administrator of the database. It is one
+ * transaction and can be repeated.
+ */
+export function migrationSql(schema = 'public'): string {
+  const { migrations, setVersion } = statementsIn(schema);
+  const statements = [...migrations, setVersion.replace('$1', `${neededVersion}`)];
+  return [
+    `-- The tables of petstore, version ${neededVersion}, in the schema ${schema}.`,
+    'BEGIN;',
+    ...statements.map((statement) => `${statement};`),
+    'COMMIT;',
+  ].join('\n');
+}
+
 /** Returns a warning if other roles may create objects in the schema of the tables. */
 async function findRisks(connections: Connections, schema: string) {
   const rows = await connections.read(selectCreators, [schema], { statementMs: servingMs });

@@ -76,7 +76,7 @@ describe('options', { concurrency: 4 }, () => {
     ],
     ['import', ['import FILE [--after LINE]'], ['--storage', '--after']],
     ['copy', ['copy --from STORAGE --to STORAGE'], ['--from', '--to']],
-    ['migrate', ['migrate --storage postgres://…'], ['--storage']],
+    ['migrate', ['migrate [--print]'], ['--storage', '--print']],
     ['check', ['check FILE [--salvage OUT]'], ['--salvage']],
   ] as const) {
     testInFolder(
@@ -91,11 +91,12 @@ describe('options', { concurrency: 4 }, () => {
         const all = (await here.command('--help')).stdout;
         assert.ok(all.includes(`\n${usage}\n`), 'the main help has the same usage');
         const linesOf = (part: string): readonly string[] => part.trimEnd().split('\n').slice(1);
-        assert.deepEqual(allIn(options, /^ {2}(--[a-z-]+) [A-Z]+(?: |$)/gm), flags);
+        assert.deepEqual(allIn(options, /^ {2}(--[a-z-]+)(?: |$)/gm), flags);
         for (const line of linesOf(options)) assert.ok(all.split('\n').includes(line), line);
         assert.ok(linesOf(examples).length > 0);
         for (const example of linesOf(examples)) {
-          assert.ok(example.startsWith(`  ${program} ${name} `), example);
+          const [, call = ''] = /^ {2}(?:PETSTORE_\w+=\S+ )?(\S.*)$/.exec(example) ?? [];
+          assert.ok(`${call} `.startsWith(`${program} ${name} `), example);
           for (const [flag] of example.matchAll(/--[a-z-]+/g))
             assert.ok(
               flags.some((known) => known === flag),
@@ -151,9 +152,9 @@ describe('options', { concurrency: 4 }, () => {
     '--dev=yes': /--dev takes no value/,
     'improt x': /improt; did you mean import\?/,
     // several similar names
-    '--prot': /--prot; did you mean --port or --plugin\?/,
+    '--prot': /--prot; did you mean --port\?/,
     '--tls': /--tls; did you mean --tls-cert or --tls-key\?/,
-    cpoy: /cpoy; did you mean copy or check\?/,
+    cpoy: /cpoy; did you mean copy\?/,
     'improt --help': /improt.*import/,
     // --expires without a command
     '--expires 1d': /--expires/,

@@ -26,6 +26,15 @@ const values: Readonly<Record<string, string>> = {
   PETSTORE_TLS_KEY: 'key.pem',
   PETSTORE_LOG: 'info',
   PETSTORE_LOG_FORMAT: 'json',
+  PETSTORE_FROM: 'file:a.jsonl',
+  PETSTORE_TO: 'file:a.jsonl',
+};
+
+/** The words of the command that reads a variable. */
+const words: Readonly<Record<string, readonly string[]>> = {
+  PETSTORE_STORAGE: [],
+  PETSTORE_FROM: ['copy', '--to', 'file:b.jsonl'],
+  PETSTORE_TO: ['copy', '--from', 'file:b.jsonl'],
 };
 
 /** The settings that name a file, with the text before the path. */
@@ -68,7 +77,7 @@ describe('the text of a setting', { concurrency: 4 }, () => {
         for (const stray of ['\r', '\t', '\u00a0', '\ufeff', '\u0007', '\ufffd', '"', "'"]) {
           const isQuote = /["']/.test(stray);
           const text = isQuote ? `${stray}${value}${stray}` : `${value}${stray}`;
-          const line = name === 'PETSTORE_STORAGE' ? [] : ['--storage', 'memory:'];
+          const line = words[name] ?? ['--storage', 'memory:'];
           const ended = await here.command([`${name}=${text}`, ...line]);
           assertRefused(ended, 2, new RegExp(`^${name}\\b`));
           assert.doesNotMatch(ended.stderr, /secret/);
