@@ -125,13 +125,19 @@
 
 // petstore/conformance
 //   Level
+//   ListedRule
 //   PetstoreUnderTest
+//   RegisterTest
+//   RuleDescription
 //   RuleFailure
+//   RuleOutcome
+//   TestedPetstore
 //   UnusableServer
 //   Verdict
 //   countRules
 //   isPetstoreUrl
 //   levels
+//   listRules
 //   testInsertOnce
 //   testPetstore
 //   testRecords
@@ -367,6 +373,10 @@ type ListParameters<Asked> = {
     readonly [Name in keyof Asked]-?: ListParameter<Exclude<Asked[Name], undefined>>;
 };
 
+interface ListedRule extends RuleDescription {
+    readonly sources: readonly string[];
+}
+
 interface ListenOptions {
     readonly port?: number;
     readonly host?: string;
@@ -555,7 +565,11 @@ interface PetstoreUnderTest {
     readonly url: string | URL;
     readonly key: string;
     readonly level?: Level;
+    readonly only?: readonly string[];
+    readonly category?: string;
+    readonly timeoutSeconds?: number;
     readonly slow?: boolean;
+    readonly onNote?: (note: string) => void;
 }
 
 class Pieces {
@@ -651,6 +665,8 @@ interface Records<Draft> extends Texts<Draft> {
     readonly opened: Promise<void>;
 }
 
+type RegisterTest = (name: string, run: (...context: readonly unknown[]) => Promise<void>) => unknown;
+
 interface Reply {
     readonly status: number;
     readonly headers: readonly string[];
@@ -694,12 +710,28 @@ interface RouteSummary {
 
 type Row = Readonly<Record<string, ByteString | null>>;
 
+interface RuleDescription {
+    readonly number: string;
+    readonly sentence: string;
+    readonly chapter: string;
+    readonly cost: string;
+    readonly level: Level;
+}
+
 interface RuleFailure {
     readonly sent: string;
     readonly came: string;
     readonly expected: string;
+    readonly command: string;
     readonly sentBytes: string;
     readonly cameBytes: string;
+}
+
+interface RuleOutcome {
+    readonly outcome: 'passed' | 'warned' | 'failed' | 'untried' | 'inapplicable';
+    readonly source: string;
+    readonly reason?: string;
+    readonly failure?: RuleFailure;
 }
 
 interface SalvageReport {
@@ -718,6 +750,11 @@ type StartDigests = (counts: ReadonlySet<number>) => ReadonlyMap<number, string>
 interface StoredText {
     readonly id: bigint;
     readonly json: ByteString;
+}
+
+interface TestedPetstore extends PetstoreUnderTest {
+    readonly test?: RegisterTest;
+    readonly allowUntried?: boolean;
 }
 
 interface TextPage {
@@ -743,20 +780,15 @@ interface TlsPair {
 
 class UnusableServer extends Error {
     readonly name = "UnusableServer";
+    readonly isUnreachable: boolean;
+    constructor(message: string, isUnreachable: boolean);
 }
 
 type Values<Fields> = {
     readonly [Name in keyof Fields]: Fields[Name] extends FieldType<infer Value> ? Value : never;
 };
 
-interface Verdict {
-    readonly number: string;
-    readonly sentence: string;
-    readonly chapter: string;
-    readonly cost: string;
-    readonly outcome: 'passed' | 'failed' | 'untried';
-    readonly reason?: string;
-    readonly failure?: RuleFailure;
+interface Verdict extends RuleDescription, RuleOutcome {
 }
 
 type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
@@ -783,7 +815,7 @@ function copyRecords(name: string | undefined, from: PetStorage, to: CopyTarget,
 
 function corsPlugin({ origins }: CorsOptions): Plugin;
 
-function countRules(options: Pick<PetstoreUnderTest, 'level' | 'slow'>): number;
+function countRules(options: Omit<PetstoreUnderTest, 'url' | 'key'>): number;
 
 function createPetstore(options: PetstoreOptions): Petstore;
 
@@ -928,6 +960,8 @@ const limitParameter: Readonly<ListParameter<number>>;
 
 function listDocument<Asked>(operationId: string, tag: string, things: string, parameters: ListParameters<Asked>, content: OpenApiValue): OpenApiOperation;
 
+function listRules(options: Omit<PetstoreUnderTest, 'url' | 'key'>): readonly ListedRule[];
+
 function makeFolders(disk: Disk, folder: string): Promise<void>;
 
 function matchesFilter(pet: PetFilter, filter: PetFilter): boolean;
@@ -1019,7 +1053,7 @@ function testInsertOnce({ open }: {
     readonly open: OpenStorage;
 }): void;
 
-function testPetstore(options: PetstoreUnderTest): void;
+function testPetstore(options: TestedPetstore): void;
 
 function testRecords({ open }: {
     readonly open: OpenStorage;

@@ -87,11 +87,23 @@ const commands = new Map(
       load: () => import('./check.js'),
     },
     verify: {
-      usage: [['verify URL --key KEY', 'test any petstore against the contract']],
-      options: ['--key', '--level', '--slow', '--format'],
+      usage: [['verify URL', 'test any petstore against the contract']],
+      options: [
+        '--key',
+        '--key-file',
+        '--level',
+        '--only',
+        '--list',
+        '--slow',
+        '--category',
+        '--timeout',
+        '--allow-untried',
+        '--format',
+      ],
       examples: `
-  ${program} verify http://127.0.0.1:3000 --key "$(cat data/dev-key)"
-  ${program} verify https://api.example --key KEY --level specification`,
+  ${program} verify http://127.0.0.1:3000 --key-file data/dev-key
+  PETSTORE_KEY=… ${program} verify https://api.example --level http
+  ${program} verify --list --level http`,
       load: () => import('./verify.js'),
     },
   }),
@@ -199,8 +211,8 @@ function help(): readonly string[] {
     'Plugins: a path that starts with ./ or /, a package, or one of these shipped plugins:';
   const exitCodes =
     'Exit codes: 0 success; 1 a request was cut, the server did not close in time, or a rule is ' +
-    'broken; 2 an invalid option, key or file; 3 the storage cannot be used; 70 an error in this ' +
-    'program.';
+    'broken; 2 an invalid option, key or file; 3 the storage cannot be used, a rule was not ' +
+    'tried, or no server responds; 70 an error in this program.';
   const signals =
     'SIGTERM and SIGINT finish the requests in flight. SIGHUP reads the keys file and the TLS ' +
     'files again; on a terminal, and with --dev, it stops the server.';

@@ -173,7 +173,22 @@ const options = {
 
   '--print': { about: 'with `migrate`: print the SQL for a database administrator' },
 
-  '--key': { value: 'KEY', about: 'with `verify`: API key of the server', holds: 'key' },
+  '--key': {
+    variable: 'PETSTORE_KEY',
+    value: 'KEY',
+    about: 'with `verify`: API key of the server; `ps` shows a flag',
+    holds: 'key',
+  },
+  '--key-file': {
+    value: 'FILE',
+    about: 'with `verify`: file with the API key',
+    holds: 'path',
+  },
+  '--category': {
+    value: 'N',
+    about: 'with `verify`: category of the pets that are added',
+    fallback: '5',
+  },
   '--level': {
     value: 'LEVEL',
     about: 'with `verify`: specification, http or full',
@@ -182,9 +197,17 @@ const options = {
   '--slow': { about: 'with `verify`: also try the deadlines (half a minute)' },
   '--format': {
     value: 'FORMAT',
-    about: 'with `verify`: text or json',
+    about: 'with `verify`: text, json, junit or markdown',
     fallback: 'text',
   },
+  '--only': { value: 'RULES', about: 'with `verify`: only these rules, such as C7,S1' },
+  '--list': { about: 'with `verify`: print the rules, and where each is written' },
+  '--timeout': {
+    value: 'SECONDS',
+    about: 'with `verify`: time for one response',
+    fallback: '10',
+  },
+  '--allow-untried': { about: 'with `verify`: exit with 0 if rules were not tried' },
 
   '--help': { about: 'print this help; also -h' },
   '--version': { about: 'print the version; also -v' },
@@ -198,12 +221,13 @@ const optionOf = (name: OptionName): Option => options[name];
 const names = Object.keys(options).filter(isOption);
 const shortNames: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
-const copyOptions: readonly OptionName[] = ['--from', '--to'];
+/** The options of commands that have a variable too. */
+const commandOptions: readonly OptionName[] = ['--from', '--to', '--key'];
 
 /** The options of a server start. */
 export const serverOptions = names.filter(
   (name) =>
-    name === '--dev' || (optionOf(name).variable !== undefined && !copyOptions.includes(name)),
+    name === '--dev' || (optionOf(name).variable !== undefined && !commandOptions.includes(name)),
 );
 
 /** Returns the lines of the help about options, all of them by default. */

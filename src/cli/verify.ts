@@ -3,52 +3,86 @@ import {
   countRules,
   isPetstoreUrl,
   levels,
+  listRules,
+  ruleNumbers,
   UnusableServer,
   verifyPetstore,
   type PetstoreUnderTest,
   type Verdict,
-} from '../conformance/index.js';
-import { countOf, print, printInColour, Refusal, refuse, showProgress } from './output.js';
-import { read, readWord, type Run } from './settings.js';
+} from '../conformance/verify-petstore.js';
+import { readRegularFile } from './files.js';
+import {
+  countOf,
+  orRefuse,
+  print,
+  printInColour,
+  printNotice,
+  Refusal,
+  refuse,
+  showProgress,
+} from './output.js';
+import { read, readWholeNumber, readWord, type Run, type Settings } from './settings.js';
+import {
+  countOutcomes,
+  evidenceOf,
+  outcomes,
+  reportFormats,
+  reportOf,
+  ruleLines,
+  summaryLine,
+} from './verify-report.js';
 
-/** The sign and the ANSI colour of each outcome. */
-const signs = {
-  passed: { sign: '✔', colour: 32 },
-  failed: { sign: '✖', colour: 31 },
-  untried: { sign: '-', colour: 2 },
-} as const;
+/** The maximum length of a file with a key, in bytes. */
+const maxKeyFileBytes = 2 ** 14;
 
 /**
- * Runs `verify URL --key KEY`. The exit code is 1 if the server breaks a rule.
+ * Runs `verify URL`. The exit code is 1 if the server breaks a rule, and 3 if a rule was not tried
+ * or no server responds.
  *
- * @throws Refusal, also if the server cannot be tested
+ * @throws Refusal, also if the server refuses the key or the base path
  */
 export const run: Run = async (settings, [address, ...others]) => {
+  const only = onlyOf(settings);
+  const chosen = {
+    level: readWord(settings.get('--level'), levels),
+    slow: settings.find('--slow') !== undefined,
+    ...(only !== undefined && { only }),
+  };
+  if (settings.find('--list')) return print(ruleLines(listRules(chosen)));
+
   if (address === undefined || others.length > 0)
     refuse('`verify` needs one URL, such as http://127.0.0.1:3000');
-
-  const key = settings.find('--key');
-  if (key === undefined) refuse('`verify` needs --key KEY, an API key that the server accepts');
 
   const parseUrl = (text: string) => {
     const url = text.length <= 2_000 && URL.canParse(text) ? new URL(text) : undefined;
     return url && isPetstoreUrl(url) ? url : undefined;
   };
-  const parseKey = (text: string) => (/^[!-~]+$/.test(text) ? text : undefined);
+  const notes: string[] = [];
+  const format = readWord(settings.get('--format'), reportFormats);
   const options: PetstoreUnderTest = {
+    ...chosen,
     url: read(
       { text: address, from: 'URL' },
       parseUrl,
       'a URL such as http://127.0.0.1:3000/v1, without user, query and fragment',
     ),
-    key: read(key, parseKey, 'an API key of visible ASCII characters'),
-    level: readWord(settings.get('--level'), levels),
-    slow: settings.find('--slow') !== undefined,
+    key: await keyOf(settings),
+    category: read(
+      settings.get('--category'),
+      (text) => (/^-?(0|[1-9]\d{0,17})$/.test(text) ? text : undefined),
+      'an integer in decimal digits',
+    ),
+    timeoutSeconds: readWholeNumber(settings.get('--timeout'), 1, 3_600),
+    onNote: (note) => {
+      notes.push(note);
+      showProgress('');
+      if (format === 'text') printNotice(`note: ${note}`);
+    },
   };
-  const format = readWord(settings.get('--format'), ['text', 'json'] as const);
 
   const verdicts: Verdict[] = [];
   const count = countRules(options);
+  if (count === 0) refuse('--only names no rule of this level; choose a higher --level');
   try {
     for await (const verdict of verifyPetstore(options)) {
       showProgress('');
@@ -57,58 +91,83 @@ export const run: Run = async (settings, [address, ...others]) => {
       showProgress(`${verdicts.length} of ${countOf(count, 'rule')}`);
     }
   } catch (error) {
-    throw error instanceof UnusableServer ? new Refusal(error.message) : error;
+    if (!(error instanceof UnusableServer)) throw error;
+    if (!error.isUnreachable) throw new Refusal(error.message);
+    printNotice(error.message);
+    process.exitCode = 3;
+    return;
   } finally {
     showProgress('');
   }
 
-  if (format === 'json') await print([JSON.stringify({ ...sumOf(verdicts), verdicts })]);
+  const { level = '', url } = options;
+  const result = { url: String(url), level, notes, verdicts };
+  if (format !== 'text') await print(reportOf(format, result).split('\n'));
   else await printSums(verdicts);
-  if (sumOf(verdicts).failed > 0) process.exitCode = 1;
+
+  const { failed, untried } = countOutcomes(verdicts);
+  if (failed > 0) process.exitCode = 1;
+  else if (untried > 0 && settings.find('--allow-untried') === undefined) process.exitCode = 3;
 };
+
+/** Returns the numbers of `--only`; undefined without it. */
+function onlyOf(settings: Settings): readonly string[] | undefined {
+  const setting = settings.find('--only');
+  if (setting === undefined) return undefined;
+
+  const known = ruleNumbers();
+  const parse = (text: string) => {
+    const numbers = text.split(',');
+    return numbers.every((number) => known.includes(number)) ? numbers : undefined;
+  };
+  return read(setting, parse, 'numbers of rules such as C7,S1; --list prints them');
+}
+
+/**
+ * Returns the API key: of `--key`, of the file of `--key-file`, or of `PETSTORE_KEY`.
+ *
+ * @throws Refusal if there is none, or two flags, or it is not valid
+ */
+async function keyOf(settings: Settings): Promise<string> {
+  const parse = (text: string) => (/^[!-~]+$/.test(text) ? text : undefined);
+  const rule = 'an API key of visible ASCII characters';
+  const file = settings.find('--key-file');
+  const key = settings.find('--key');
+
+  if (file !== undefined) {
+    if (key?.from === '--key') refuse('give --key or --key-file, not both');
+    const bytes = await orRefuse(`--key-file ${file.text} cannot be read`, 'name a file', () =>
+      readRegularFile(file.text, maxKeyFileBytes),
+    );
+    const text = bytes.toString('latin1').replace(/\r?\n$/, '');
+    return read({ text, from: `the file ${file.text}`, isSecret: true }, parse, rule);
+  }
+  if (key === undefined)
+    refuse(
+      '`verify` needs an API key that the server accepts; set PETSTORE_KEY or give --key-file',
+    );
+  return read(key, parse, rule);
+}
 
 /** Prints the line of a rule. The first rule of a chapter is preceded by the heading. */
 async function printVerdict(verdict: Verdict, before: readonly Verdict[]): Promise<void> {
-  const { number, sentence, chapter, cost, outcome, reason, failure } = verdict;
+  const { number, sentence, chapter, outcome, reason } = verdict;
   if (before.at(-1)?.chapter !== chapter) await print(['', chapter]);
 
-  const { sign, colour } = signs[outcome];
-  const evidence =
-    failure && `: sent ${failure.sent}, got ${failure.came}, expected ${failure.expected}`;
-  const ending = evidence ?? (reason === undefined ? '' : ` (${reason})`);
+  const { sign, colour, words } = outcomes[outcome];
+  const ending = reason === undefined ? '' : ` (${words}: ${reason})`;
   await printInColour(`  ${sign} ${number} ${sentence}${ending}`, colour);
-  if (failure !== undefined) await print([`      cost: ${cost}`]);
+  await print(evidenceOf(verdict));
 }
 
 /** Prints the totals of each chapter and of all rules. */
 async function printSums(verdicts: readonly Verdict[]): Promise<void> {
   const chapters = [...new Set(verdicts.map(({ chapter }) => chapter))];
-  const totalLine = (name: string, some: readonly Verdict[]): string => {
-    const { passed, failed, untried } = sumOf(some);
-    const rest = [
-      ...(failed > 0 ? [`${failed} failed`] : []),
-      ...(untried > 0 ? [`${untried} not tried`] : []),
-    ];
-    return `  ${[`${passed} of ${some.length} hold`, ...rest].join(', ').padEnd(36)} ${name}`;
-  };
-
-  const totals = chapters.map((name) =>
-    totalLine(
-      name,
-      verdicts.filter(({ chapter }) => chapter === name),
-    ),
-  );
-  await print(['', ...totals, totalLine('all', verdicts)]);
-}
-
-/** Returns the number of rules by outcome. */
-function sumOf(verdicts: readonly Verdict[]): Readonly<Record<Verdict['outcome'], number>> {
-  const countOfOutcome = (outcome: Verdict['outcome']) =>
-    verdicts.filter((verdict) => verdict.outcome === outcome).length;
-
-  return {
-    passed: countOfOutcome('passed'),
-    failed: countOfOutcome('failed'),
-    untried: countOfOutcome('untried'),
-  };
+  const totals = chapters.map((name) => {
+    const some = verdicts.filter(({ chapter }) => chapter === name);
+    return `  ${`${countOutcomes(some).passed} of ${some.length} held`.padEnd(16)} ${name}`;
+  });
+  await print(['', ...totals, '', summaryLine(verdicts)]);
+  if (countOutcomes(verdicts).untried > 0)
+    await print(['Rules were not tried, so the server may break them.']);
 }

@@ -1,8 +1,8 @@
 /** The rules on adding pets: C19 to C32, C53 and C57 of docs/contract.md. */
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { toByteString } from '../index.js';
 import type { RawResponse } from './raw-connection.js';
-import { expect, Untried } from './outcome.js';
+import { expect, Inapplicable } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
   petsIn,
@@ -10,12 +10,16 @@ import {
   expectSuccess,
   problemWith,
   headerOf,
+  queryAfter,
   isSameInt64,
   isSuccess,
   jsonOf,
   membersOf,
   memberText,
-  skipUntil,
+  causesOf,
+  toDraft,
+  differenceFrom,
+  type AddedPet,
   type ReceivedPet,
   type JsonDraft,
   type TestedServer,
@@ -26,70 +30,105 @@ async function refuseBodies(
   server: TestedServer,
   code: 'invalid_body' | 'invalid_json',
   bodies: readonly string[],
+  causes: readonly string[] = [],
 ): Promise<void> {
   for (const body of bodies) {
     const headers = ['Content-Type: application/json'];
-    server.expectError(await server.request('POST', '/pets', { headers, body }), 400, code);
+    const response = await server.request('POST', '/pets', { headers, body });
+    server.expectError(response, 400, code, undefined, causes);
   }
 }
 
 /** Expects a pet to be added and returned with the same member; compares numbers by value. */
 async function expectMember(
   server: TestedServer,
-  draft: JsonDraft,
+  given: JsonDraft,
   name: 'name' | 'categoryId',
-  expected = draft[name] ?? '',
-): Promise<ReceivedPet> {
-  const json = server.json({ name: server.uniqueName(), ...draft });
-  const response = await server.post(json);
+  expected = given[name] ?? '',
+): Promise<AddedPet> {
+  const draft = toDraft(server, given);
+  const response = await server.post(server.json(draft));
   const sent = `${name} ${draft[name]}`;
   expectSuccess(response, sent);
 
-  expect(response, jsonOf(response) !== undefined, 'JSON', undefined, sent);
+  expect(
+    response,
+    jsonOf(response) !== undefined,
+    'JSON',
+    undefined,
+    sent,
+    causesOf(response.sent),
+  );
   const pet = petIn(response);
   const came = memberText(pet, name);
   const isRight = came === expected || isSameInt64(came, expected);
-  if (!isRight) await requireEcho(server);
-  expect(response, isRight, expected, came, draft[name]);
-  return pet;
-}
-
-/** @throws Untried if the response to adding a pet is not that pet */
-async function requireEcho(server: TestedServer): Promise<void> {
-  const name = server.uniqueName();
-  const added = await server.add({ name });
-  if (memberText(added, 'name') !== name) skipUntil('the added pet in the response', 'C30');
+  expect(response, isRight, expected, came, draft[name], ['C30']);
+  return { ...pet, draft };
 }
 
 /**
  * Returns the pet in the response to adding it.
  *
- * @throws Untried if there is no pet with an id
+ * @throws Mismatch with the cause C30 if there is no pet with an id
  */
 function petIn(response: RawResponse): ReceivedPet {
   const [pet] = petsIn(response);
-  return pet ?? skipUntil('an added pet with its id', 'C30');
+  expect(
+    response,
+    pet !== undefined,
+    'the added pet',
+    undefined,
+    undefined,
+    causesOf(response.sent),
+  );
+  return pet;
 }
 
 /**
- * Expects a member to be the same in the response to adding the pet, at the pet's URL and in the
- * list.
+ * Expects a pet to be the same at its URL and in the list as it was added.
+ *
+ * @param other True if the pet is compared with what the server returned, and not with the draft.
  */
-async function expectStored(server: TestedServer, pet: ReceivedPet, name: string): Promise<void> {
-  const isGone = await server.isGetPetGone();
-  const response = isGone ? undefined : await server.request('GET', `/pets/${pet.id}`);
-  const found = [
-    ...(response !== undefined && isSuccess(response) ? petsIn(response) : []),
-    ...(await server.list('?limit=100')).filter(({ id }) => id === pet.id),
-  ];
+async function expectStored(server: TestedServer, pet: AddedPet): Promise<void> {
+  const compare = (response: RawResponse, value: unknown, causes: readonly string[]): void => {
+    const difference = differenceFrom(pet, value instanceof Map ? value : undefined);
+    const expected = `the pet ${pet.id} as it was added`;
+    expect(response, difference === undefined, expected, difference, undefined, causes);
+  };
 
-  // Pets whose other member differs are skipped: C31 and C34 check that a URL leads to one pet.
-  const other = name === 'name' ? 'categoryId' : 'name';
-  for (const each of found) {
-    if (memberText(each, other) !== memberText(pet, other)) continue;
-    const [came, expected] = [memberText(each, name), memberText(pet, name)];
-    expect(each.response, came === expected, expected, came);
+  if (!(await server.isGetPetGone())) {
+    const response = await server.request('GET', `/pets/${pet.id}`);
+    const causes = ['P3', 'C30', 'C34'];
+    expect(response, isSuccess(response), 'the added pet', undefined, undefined, causes);
+    compare(response, jsonOf(response), causes);
   }
+
+  const { response, found, isWhole } = await server.search([pet]);
+  const causes = ['P3', 'S1', 'S2', 'C31'];
+  const isThere = found.length > 0 || !isWhole;
+  expect(response, isThere, `the added pet ${pet.id}`, 'a list without it', undefined, causes);
+  for (const { members } of found) compare(response, members, causes);
+}
+
+/**
+ * Returns the categories that the server may not refuse, because the specification does not say
+ * which categories exist.
+ *
+ * @throws Inapplicable if the server refuses unknown categories
+ */
+async function acceptedCategories(
+  server: TestedServer,
+  categories: readonly string[],
+): Promise<readonly string[]> {
+  if (server.level === 'full') return categories;
+  if (!(await server.acceptsCategory('123456789'))) {
+    const reason = 'the server refuses unknown categories, which the specification leaves open';
+    server.note(reason);
+    throw new Inapplicable(reason);
+  }
+  if (await server.acceptsCategory('-5')) return categories;
+  server.note('the server refuses negative categories, which the specification leaves open');
+  return categories.filter((category) => !category.startsWith('-'));
 }
 
 /** Expects 415 for each header line, whatever the body. */
@@ -103,12 +142,11 @@ async function refuseTypes(server: TestedServer, lines: readonly string[]): Prom
 }
 
 /** Expects 422 for bodies that differ in their bytes, also if their JSON values are equal. */
-async function refuseOtherBodies(server: TestedServer, key: string): Promise<void> {
-  const json = server.json();
+async function refuseOtherBodies(server: TestedServer, key: string, json: string): Promise<void> {
   for (const other of [
     server.json({ status: 'sold' }),
     `${json} `,
-    json.replace('5}', '5.0}'),
+    json.replace(/\}$/, '.0}'),
     json.replace('verify', '\\u0076erify'),
   ])
     server.expectError(await server.post(other, [key]), 422, 'idempotency_mismatch');
@@ -146,10 +184,11 @@ async function expectAnyCharacter(server: TestedServer): Promise<void> {
   keys.push(`"${unique}"`, `${unique}${'k'.repeat(219)}`, `${unique}${'k'.repeat(218)}`);
 
   const bodies = new Map<string, string>();
+  const json = server.json();
   for (const key of [...keys, ...keys]) {
     // Space around a value is not part of it (RFC 9110 §5.5).
     const line = bodies.has(key) ? `idempotency-KEY: \t ${key} ` : `Idempotency-Key: ${key}`;
-    const response = await server.post(server.json(), [line]);
+    const response = await server.post(json, [line]);
     const body = bodies.get(key) ?? response.body;
     expect(response, response.body === body, body, undefined, line);
     bodies.set(key, body);
@@ -218,6 +257,15 @@ const oddNames = [
   'x'.repeat(20_000), "'; DROP TABLE pets;--",
 ];
 
+/** Says in words why a pet could not be added; undefined if the status alone says it. */
+function createdProblem({ status, body }: RawResponse): string | undefined {
+  if (/^\s*<(!doctype|html)/i.test(body)) return `${status} with an HTML page`;
+  if (status === 403) return '403: the key may only read; give a key that may add pets';
+  if (status === 503) return '503: the server takes no pets at present';
+  if (status >= 300 && status < 400) return `a redirect, ${status}`;
+  return undefined;
+}
+
 /** Bodies that are not JSON, each with the offset of its error in bytes. */
 // biome-ignore format: as above.
 const notJson: readonly (readonly [body: string, at: number])[] = [
@@ -272,18 +320,27 @@ export const adding: Chapter = {
       number: 'C19',
       sentence: 'a pet that is added without a status has no status',
       cost: 'a pet is offered or hidden although nobody said so',
+      sources: { specification: 'the specification, PetStatus: three values' },
+      specification: async (server) => {
+        const pet = await server.add();
+        const status = memberText(pet, 'status');
+        const isRight = /^(nothing|"(available|pending|sold)")$/.test(status);
+        const came = `status ${status}`;
+        expect(pet.response, isRight, 'no status, or one of the three', came);
+        await expectStored(server, pet);
+      },
       full: async (server) => {
-        const response = await server.post(server.json());
-        const pet = petIn(response);
+        const pet = await server.add();
         const came = `status ${memberText(pet, 'status')}`;
-        expect(response, !pet.members.has('status'), 'no member status', came);
-        await expectStored(server, pet, 'status');
+        expect(pet.response, !pet.members.has('status'), 'no member status', came);
+        await expectStored(server, pet);
       },
     },
     {
       number: 'C20',
       sentence: 'a body that is not an object, or has a missing or invalid field, is 400',
       cost: 'the catalogue holds pets that no client can read',
+      sources: { specification: 'the specification, Endpoints, 2. Add an animal: 400' },
       specification: (server) =>
         refuseBodies(server, 'invalid_body', [
           '{}',
@@ -334,7 +391,17 @@ export const adding: Chapter = {
         const came = `the member ${echoed.join(', ')}`;
         expect(response, echoed.length === 0, 'no unknown member', came);
         expect(response, pet.id !== BigInt(id), 'an id that the server chose', `id ${id}`);
-        await expectStored(server, pet, 'extra');
+        const listed = await server.list(`?limit=1&${queryAfter(pet.id - 1n)}`);
+        const one = await server.request('GET', `/pets/${pet.id}`);
+        for (const { response: later, members } of [...listed, ...petsIn(one)]) {
+          const stored = [...members.keys()].filter((name) => !known.includes(name));
+          expect(
+            later,
+            stored.length === 0,
+            'no unknown member',
+            `the member ${stored.join(', ')}`,
+          );
+        }
       },
     },
     {
@@ -353,15 +420,17 @@ export const adding: Chapter = {
       number: 'C23',
       sentence: 'an int64 is stored and returned exactly',
       cost: 'ids past 2^53 silently become those of another category',
+      sources: { specification: 'the specification, Animal: categoryId is an int64' },
       specification: async (server) => {
         // biome-ignore format: the limits of the range, and of what a double holds exactly.
         const exact = [
           '9007199254740993', '-9007199254740993', '9007199254740992', '999999999999999',
           '9999999999999999', '9223372036854775807', '-9223372036854775808',
         ];
-        for (const categoryId of exact) {
+        const accepted = await acceptedCategories(server, exact);
+        for (const categoryId of accepted) {
           const pet = await expectMember(server, { categoryId }, 'categoryId');
-          await expectStored(server, pet, 'categoryId');
+          await expectStored(server, pet);
         }
       },
       full: async (server) => {
@@ -373,6 +442,7 @@ export const adding: Chapter = {
       number: 'C24',
       sentence: 'a number that is not an int64 is 400',
       cost: 'a wrong number is stored as another one, or a long number takes seconds',
+      sources: { specification: 'the specification, Animal: categoryId is an int64' },
       specification: (server) =>
         refuseBodies(
           server,
@@ -380,6 +450,7 @@ export const adding: Chapter = {
           ['1.5', '9223372036854775808', '-9223372036854775809', '1e30'].map((categoryId) =>
             server.json({ name: '"a"', categoryId }),
           ),
+          ['C20'],
         ),
       full: (server) =>
         refuseBodies(
@@ -392,17 +463,34 @@ export const adding: Chapter = {
       number: 'C25',
       sentence: 'a name may be any Unicode text, and is stored unchanged',
       cost: 'names in many languages are mangled',
+      sources: { specification: 'the specification, Animal: name is free text' },
       specification: async (server) => {
-        for (const name of ['Tüm', '猫', '🐈', 'a "b" \\c\n/'])
-          await expectMember(server, { name: JSON.stringify(name) }, 'name');
-        const draft = { name: JSON.stringify('ĞÜŞ 猫🐈'), categoryId: String(randomInt(2 ** 40)) };
+        for (const name of [
+          'Tüm',
+          '猫',
+          '🐈',
+          'a "b" \\c\n/',
+          "<b> & 'c'",
+          '  blanks  ',
+          'e\u0301',
+          'Null',
+          '007',
+        ]) {
+          const unique = JSON.stringify(`${name}${server.runId}${name}`);
+          const pet = await expectMember(server, { name: unique }, 'name');
+          await expectStored(server, pet);
+        }
+        const draft = {
+          name: JSON.stringify(`ĞÜŞ 猫🐈 ${server.runId}`),
+          categoryId: server.category,
+        };
         const pet = await expectMember(server, draft, 'name');
-        await expectStored(server, pet, 'name');
+        await expectStored(server, pet);
       },
       full: async (server) => {
         for (const name of oddNames) {
           const pet = await expectMember(server, { name: JSON.stringify(name) }, 'name');
-          await expectStored(server, pet, 'name');
+          await expectStored(server, pet);
         }
         await expectMember(server, { name: '"\\u00fc\\ud83d\\udc08\\/"' }, 'name', '"ü🐈/"');
         const escaped = await server.post('{"n\\u0061me":"a","categoryId":5}');
@@ -413,6 +501,7 @@ export const adding: Chapter = {
       number: 'C26',
       sentence: 'a body that is not JSON is 400',
       cost: 'a broken upload is stored in part, or reported as a fault of the server',
+      sources: { specification: 'the specification, Endpoints, 2. Add an animal: 400' },
       specification: (server) =>
         refuseBodies(server, 'invalid_json', [
           '',
@@ -477,7 +566,7 @@ export const adding: Chapter = {
         const refuse = (bytes: string): Promise<void> =>
           server.withConnection(async (connection) => {
             connection.send(bytes);
-            const response = await connection.nextResponse();
+            const response = await connection.finalResponse();
             server.expectError(response, 413, 'content_too_large');
             expect(response, await connection.ends(), 'the end of the connection after 413');
           });
@@ -503,39 +592,66 @@ export const adding: Chapter = {
       number: 'C30',
       sentence: 'adding a pet is 201 with the whole pet, its id and its Location',
       cost: 'a client does not learn what it has created',
+      sources: {
+        specification: 'the specification, Endpoints, 2. Add an animal',
+        should: 'RFC 9110 §10.2.2 and §15.3.2: Location identifies the created resource',
+      },
       specification: async (server) => {
-        for (const status of ['pending', undefined]) {
-          const name = server.uniqueName();
-          const response = await server.post(server.json({ name, ...(status && { status }) }));
-          expect(response, response.status === 201, '201');
-          const fault = problemWith(jsonOf(response));
-          expect(response, fault === undefined, 'the pet with an id', fault);
-
+        for (const status of ['pending', undefined, 'available', 'sold']) {
+          const draft = toDraft(server, status === undefined ? {} : { status });
+          const response = await server.post(server.json(draft));
+          expect(response, response.status === 201, '201', createdProblem(response));
+          const members = jsonOf(response);
+          expect(response, members instanceof Map, 'the pet with an id');
+          // C19 checks the status of a pet that is added without one.
           const [pet] = petsIn(response);
-          const given = { name, categoryId: '5', ...(status && { status: `"${status}"` }) };
-          for (const [member, expected] of Object.entries(given)) {
-            const came = pet === undefined ? 'no pet' : memberText(pet, member);
-            const isRight = came === expected || isSameInt64(came, expected);
-            expect(response, isRight, `${member} ${expected}`, `${member} ${came}`);
-          }
+          const others = new Map([...members].filter(([name]) => name !== 'status'));
+          const fault = problemWith(status === undefined ? others : members);
+          expect(response, fault === undefined, 'the pet with an id', fault);
+          expect(response, pet !== undefined, 'an id that is an int64');
+
+          const compared = status === undefined ? others : members;
+          const added = { ...pet, members: compared, draft };
+          const difference = differenceFrom(added, compared);
+          expect(response, difference === undefined, 'the pet as it was sent', difference);
         }
       },
-      http: async (server) => {
+      should: async (server) => {
         if (await server.isGetPetGone()) return;
-        const { id, response } = await server.add();
+        const pet = await server.add();
+        const { id, response } = pet;
         expectHeader(response, 'Location', new RegExp(`/pets/${id}$`), `…/pets/${id}`);
+      },
+      full: async (server) => {
+        if (await server.isGetPetGone()) return;
+        const pet = await server.add({ status: 'sold' });
+        const target = headerOf(pet.response, 'Location') ?? '';
+        if (!target.startsWith(`${server.basePath}/`)) return;
+        const response = await server.exchange(server.targetBytes('GET', target));
+        const difference = differenceFrom(pet, jsonOf(response));
+        const expected = 'the pet at its Location';
+        expect(response, difference === undefined, expected, difference, undefined, ['C34']);
       },
     },
     {
       number: 'C31',
       sentence: 'an id is never used twice, and later pets have greater ids',
       cost: 'two pets share a URL, or a client that pages misses one',
+      sources: { specification: 'the specification, Animal: id is unique' },
       specification: async (server) => {
-        const pets = await Promise.all(Array.from({ length: 20 }, () => server.add()));
+        const pets = await Promise.all(Array.from({ length: 40 }, () => server.add()));
         const ids = pets.map(({ id }) => id);
         const came = `ids ${ids.join(', ')}`;
         const { response } = pets[0] ?? (await server.add());
-        expect(response, new Set(ids).size === ids.length, 'twenty different ids', came);
+        expect(response, new Set(ids).size === ids.length, 'forty different ids', came);
+
+        // Responses to requests at the same time must not be swapped.
+        for (const pet of pets) {
+          const difference = differenceFrom(pet, new Map(pet.members));
+          const expected = 'the pet of this request';
+          const causes = ['C30', 'C25', 'C19'];
+          expect(pet.response, difference === undefined, expected, difference, undefined, causes);
+        }
       },
       full: async (server) => {
         const before = await server.add();
@@ -548,7 +664,7 @@ export const adding: Chapter = {
       number: 'C32',
       sentence: 'a pet may have any category id, and the same name as another pet',
       cost: 'a pet cannot be added before somebody creates its category',
-      specification: async (server) => {
+      full: async (server) => {
         for (const categoryId of ['0', '-1', '-5', '123456789'])
           await expectMember(server, { categoryId }, 'categoryId');
         for (const name of ['"Rex"', '"Rex"']) await expectMember(server, { name }, 'name');
@@ -580,20 +696,21 @@ export const adding: Chapter = {
       cost: 'a client that retries after a lost response adds the pet twice',
       full: async (server) => {
         const key = `Idempotency-Key: ${randomUUID()}`;
-        const first = await server.post(server.json(), [key]);
-        if (first.status === 400) throw new Untried('the server supports no idempotency keys');
+        const json = server.json();
+        const first = await server.post(json, [key]);
+        if (first.status === 400) throw new Inapplicable('the server supports no idempotency keys');
         expectSuccess(first);
 
-        const again = await server.post(server.json(), [key]);
+        const again = await server.post(json, [key]);
         const isSame = again.status === first.status && again.body === first.body;
         expect(again, isSame, `the first response again, ${first.body}`);
 
         const location = headerOf(first, 'Location');
         expect(again, headerOf(again, 'Location') === location, `Location: ${location}`);
-        const bare = await server.post(server.json());
+        const bare = await server.post(json);
         expect(bare, bare.body !== first.body, 'another pet without the key');
 
-        await refuseOtherBodies(server, key);
+        await refuseOtherBodies(server, key, json);
         await expectOnlyAddedKept(server);
         await expectAnyCharacter(server);
         await refuseKeys(server);

@@ -5,14 +5,19 @@
 export { testInsertOnce } from './insert-once-suite.js';
 export { testRecords } from './records-suite.js';
 export { testStorage } from './storage-suite.js';
+export { testPetstore, type RegisterTest, type TestedPetstore } from './test-petstore.js';
 export {
   countRules,
   isPetstoreUrl,
-  testPetstore,
+  levels,
+  listRules,
   UnusableServer,
   verifyPetstore,
+  type Level,
+  type ListedRule,
   type PetstoreUnderTest,
+  type RuleDescription,
   type RuleFailure,
+  type RuleOutcome,
   type Verdict,
 } from './verify-petstore.js';
-export { levels, type Level } from './levels.js';

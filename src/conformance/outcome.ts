@@ -1,41 +1,63 @@
 /** The errors by which a check says that a rule is broken, or that it cannot be checked. */
+import type { KeyMask } from './key-mask.js';
 import type { RawResponse } from './raw-connection.js';
 
 /** The bytes that were sent and received. */
 export type ExchangedBytes = Pick<RawResponse, 'sent' | 'came'>;
 
+/** Values that say better than the bytes what was sent and received. */
+export interface Summaries {
+  readonly sent?: string | undefined;
+  readonly came?: string | undefined;
+}
+
 /** The error for a response that breaks a rule. */
 export class Mismatch extends Error {
   override readonly name = 'Mismatch';
-  /** A summary of the request: request line and body, or a value. */
-  readonly sent: string;
-  /** A summary of the response. */
-  readonly came: string;
   /** The expected response, in words. */
   readonly expected: string;
   readonly exchange: ExchangedBytes;
+  readonly summaries: Summaries;
+  /**
+   * The numbers of rules that explain this mismatch if they are broken. The checked rule is then
+   * not tried, so that one fault breaks one rule.
+   */
+  readonly causes: readonly string[];
 
   constructor(
     exchange: ExchangedBytes,
     expected: string,
-    came = summaryOf(exchange.came),
-    sent = summaryOf(exchange.sent),
+    summaries: Summaries = {},
+    causes: readonly string[] = [],
   ) {
-    const [shownSent, shownCame] = [shortened(sent, 1_000), shortened(came, 1_000)];
-    super(`sent ${shownSent}, got ${shownCame}, not ${expected}`);
-    this.sent = shownSent;
-    this.came = shownCame;
-    this.expected = expected;
+    super(`the response is not ${expected}`);
     this.exchange = exchange;
+    this.expected = expected;
+    this.summaries = summaries;
+    this.causes = causes;
+  }
+
+  /** Returns summaries of the request and of the response, without the key. */
+  shown(mask: KeyMask): { readonly sent: string; readonly came: string } {
+    const { sent, came } = this.summaries;
+    const start = (bytes: string) => mask.hide(bytes.slice(0, 2 ** 16));
+    return {
+      sent: sent === undefined ? summaryOf(start(this.exchange.sent)) : shownValue(sent, mask),
+      came: came === undefined ? summaryOf(start(this.exchange.came)) : shownValue(came, mask),
+    };
   }
 }
 
-/**
- * The error for a rule that cannot be checked, because the server breaks a rule that the check
- * relies on, or lacks an optional feature.
- */
+const shownValue = (value: string, mask: KeyMask) => shortened(mask.hide(value), 1_000);
+
+/** The error for a rule that was not checked, although the server may break it. */
 export class Untried extends Error {
   override readonly name = 'Untried';
+}
+
+/** The error for a rule that does not concern the server, such as one on an optional feature. */
+export class Inapplicable extends Error {
+  override readonly name = 'Inapplicable';
 }
 
 /**
@@ -44,6 +66,7 @@ export class Untried extends Error {
  * @param expected The expected response, in words.
  * @param came What was received, if a value says it better than the response.
  * @param sent What was sent, if a value says it better than the request.
+ * @param causes The numbers of rules that explain a mismatch if they are broken.
  * @throws Mismatch if `isRight` is false
  */
 export function expect(
@@ -52,8 +75,9 @@ export function expect(
   expected: string,
   came?: string,
   sent?: string,
-): void {
-  if (!isRight) throw new Mismatch(exchange, expected, came, sent);
+  causes: readonly string[] = [],
+): asserts isRight {
+  if (!isRight) throw new Mismatch(exchange, expected, { sent, came }, causes);
 }
 
 /** Returns the first line of an HTTP message without its version, and the start of its body. */

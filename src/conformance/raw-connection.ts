@@ -7,8 +7,8 @@ import { performance } from 'node:perf_hooks';
 import { clearTimeout, setTimeout } from 'node:timers';
 import { ReceivedBytes } from './received-bytes.js';
 
-/** The time for one response, or for the end of a connection, in milliseconds. */
-const patienceMs = 10_000;
+/** The default time for one response, or for the end of a connection, in milliseconds. */
+export const defaultPatienceMs = 10_000;
 
 /** The bound in bytes of a head together with the interim responses before it. */
 const maxHeadBytes = 2 ** 16;
@@ -33,6 +33,7 @@ export interface HeldBytes {
 /** An HTTP response as it was received. */
 export interface RawResponse {
   readonly status: number;
+  readonly version: '1.0' | '1.1';
   /** Values by lowercase name, in the order of their lines. */
   readonly headers: ReadonlyMap<string, readonly string[]>;
   /** A byte string. */
@@ -57,12 +58,25 @@ export class NoResponse extends Error {
   }
 }
 
+/** The error for a response 429 on a connection that does not accept it. */
+export class RateLimited extends Error {
+  override readonly name = 'RateLimited';
+  /** The value of Retry-After in seconds; undefined if it is absent or a date. */
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor({ headers }: Pick<RawResponse, 'headers'>) {
+    super('the server limits the rate of requests');
+    const [seconds = ''] = headers.get('retry-after') ?? [];
+    this.retryAfterSeconds = /^\d{1,6}$/.test(seconds) ? Number(seconds) : undefined;
+  }
+}
+
 /**
  * Connects a socket to the host and port of a URL.
  *
- * @throws Error of the system, or if connecting takes over 10 s
+ * @throws Error of the system, or if connecting takes longer than `patienceMs`
  */
-export async function connectTo(url: URL): Promise<Socket> {
+export async function connectTo(url: URL, patienceMs = defaultPatienceMs): Promise<Socket> {
   const isSecure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const port = Number(url.port || (isSecure ? 443 : 80));
@@ -90,10 +104,22 @@ export async function connectTo(url: URL): Promise<Socket> {
   return socket;
 }
 
+/** The options of a connection. */
+export interface ConnectionOptions {
+  /** The count that the connections of a run share. */
+  readonly held?: HeldBytes;
+  /** The time for one response, in milliseconds. */
+  readonly patienceMs?: number;
+  /** True if a response 429 is a `RateLimited` error. */
+  readonly refusesRateLimit?: boolean;
+}
+
 /** A connection. Its texts are byte strings. */
 export class RawConnection {
   protected readonly socket: Socket;
   readonly #held: HeldBytes;
+  readonly #patienceMs: number;
+  readonly #refusesRateLimit: boolean;
   readonly #received = new ReceivedBytes();
   #sent = '';
   #isAnswered = false;
@@ -102,13 +128,19 @@ export class RawConnection {
   #exceeded = '';
   #wake: () => void = () => undefined;
 
-  /**
-   * @param socket A socket from {@link connectTo}.
-   * @param held The count that the connections of a run share.
-   */
-  constructor(socket: Socket, held: HeldBytes = { count: 0 }) {
+  /** @param socket A socket from {@link connectTo}. */
+  constructor(
+    socket: Socket,
+    {
+      held = { count: 0 },
+      patienceMs = defaultPatienceMs,
+      refusesRateLimit = false,
+    }: ConnectionOptions = {},
+  ) {
     this.socket = socket;
     this.#held = held;
+    this.#patienceMs = patienceMs;
+    this.#refusesRateLimit = refusesRateLimit;
     socket.setNoDelay(true);
 
     socket.on('data', (chunk: Buffer) => {
@@ -159,13 +191,35 @@ export class RawConnection {
    * @param method The method of the request, because a response to HEAD has no body.
    * @throws NoResponse if no valid response arrives in time and within the bounds
    */
-  async nextResponse(method = 'GET', withinMs = patienceMs): Promise<RawResponse> {
+  async nextResponse(method = 'GET', withinMs = this.#patienceMs): Promise<RawResponse> {
+    return this.#responseAfter((status) => status > 101 && status < 200, method, withinMs);
+  }
+
+  /**
+   * Returns the next response that is not an interim response.
+   *
+   * @throws NoResponse as `nextResponse`
+   * @throws RateLimited if the connection does not accept 429
+   */
+  async finalResponse(method = 'GET', withinMs = this.#patienceMs): Promise<RawResponse> {
+    const isInterim = (status: number) => status < 200 && status !== 101;
+    const response = await this.#responseAfter(isInterim, method, withinMs);
+    if (response.status === 429 && this.#refusesRateLimit) throw new RateLimited(response);
+    return response;
+  }
+
+  async #responseAfter(
+    isSkipped: (status: number) => boolean,
+    method: string,
+    withinMs: number,
+  ): Promise<RawResponse> {
     const deadline = performance.now() + withinMs;
     let interimBytes = 0;
     for (;;) {
       const headLength = await this.#until(deadline, withinMs, this.#headEnd(interimBytes));
-      const { status, headers } = this.#readHead(headLength);
-      if (status > 101 && status < 200) {
+      const head = this.#readHead(headLength);
+      const { status, headers } = head;
+      if (isSkipped(status)) {
         interimBytes += headLength;
         this.#take(headLength);
         continue;
@@ -175,12 +229,17 @@ export class RawConnection {
       const body = new ReceivedBytes();
       const end = hasNoBody
         ? headLength
-        : await this.#until(deadline, withinMs, this.#bodyEnd(headers, headLength, body));
+        : await this.#until(
+            deadline,
+            withinMs,
+            this.#bodyEnd(headers, headLength, body),
+            framingOf(headers, headLength),
+          );
 
       const came = this.#received.text(0, end);
       this.#take(end);
       this.#isAnswered = status >= 200;
-      return { status, headers, body: body.text(), sent: this.#sent, came };
+      return { ...head, body: body.text(), sent: this.#sent, came };
     }
   }
 
@@ -188,7 +247,7 @@ export class RawConnection {
    * Returns true if the server ends the connection within a time in milliseconds, and sends nothing
    * before.
    */
-  async ends(withinMs = patienceMs): Promise<boolean> {
+  async ends(withinMs = this.#patienceMs): Promise<boolean> {
     await this.#wait(performance.now() + withinMs, () => this.#hasEnded);
     return this.#hasEnded && this.#exceeded === '' && this.#received.length === 0;
   }
@@ -229,9 +288,10 @@ export class RawConnection {
   }
 
   /** Parses the head, whose length in bytes is known. */
-  #readHead(length: number): Pick<RawResponse, 'status' | 'headers'> {
+  #readHead(length: number): Pick<RawResponse, 'status' | 'version' | 'headers'> {
     const [statusLine = '', ...lines] = this.#received.text(0, length - 4).split('\r\n');
-    const status = Number(/^HTTP\/1\.[01] ([1-9]\d\d)( |$)/.exec(statusLine)?.[1]);
+    const [, minor, code] = /^HTTP\/1\.([01]) ([1-9]\d\d)( |$)/.exec(statusLine) ?? [];
+    const status = Number(code);
     if (Number.isNaN(status)) this.#fail('the first line is not a status line of HTTP/1.1');
 
     const headers = new Map<string, string[]>();
@@ -245,7 +305,7 @@ export class RawConnection {
       if (values === undefined) headers.set(name.toLowerCase(), [withoutSpaces(value)]);
       else values.push(withoutSpaces(value));
     }
-    return { status, headers };
+    return { status, version: minor === '0' ? '1.0' : '1.1', headers };
   }
 
   /** Returns a function that finds the end of a body, and appends the content to `body`. */
@@ -293,7 +353,7 @@ export class RawConnection {
       if (end < 0) return undefined;
 
       // The rest of the line is a chunk extension or a trailer, which is ignored.
-      const line = this.#received.text(at, Math.min(end, at + 20));
+      const line = this.#received.text(at, Math.min(end, at + 200));
       moveTo(end + 2);
       return line;
     };
@@ -322,7 +382,7 @@ export class RawConnection {
         if (isInTrailers && line === '') return at;
         if (isInTrailers) continue;
 
-        const [, digits = ''] = /^([0-9A-Fa-f]{1,8})[ \t]*(?:;|$)/.exec(line) ?? [];
+        const [, digits = ''] = /^0*([0-9A-Fa-f]{1,8})[ \t]*(?:;|$)/.exec(line) ?? [];
         const said = Number.parseInt(digits, 16);
         if (Number.isNaN(said)) this.#fail('a chunk has no size');
         if (at + said > maxResponseBytes) this.#fail('the response is longer than 16 MiB');
@@ -341,6 +401,7 @@ export class RawConnection {
     deadline: number,
     withinMs: number,
     find: () => number | undefined,
+    framing = '',
   ): Promise<number> {
     let found: number | undefined;
     await this.#wait(deadline, () => (found = find()) !== undefined || this.#hasEnded);
@@ -348,9 +409,18 @@ export class RawConnection {
     if (this.#exceeded !== '') this.#fail(this.#exceeded);
 
     const { length } = this.#received;
-    const part = length === 0 ? '' : `, after ${length} bytes`;
-    if (this.#hasEnded) this.#fail(`the connection ended before the response did${part}`);
-    this.#fail(`the response is not complete after ${withinMs / 1_000} s${part}`);
+    const part = length === 0 ? '' : `, after ${length} bytes${framing}`;
+    if (this.#hasEnded)
+      this.#fail(
+        length === 0
+          ? 'the server closed the connection without a response'
+          : `the connection ended before the response did${part}`,
+      );
+    this.#fail(
+      length === 0
+        ? `there is no response after ${withinMs / 1_000} s`
+        : `the response is not complete after ${withinMs / 1_000} s${part}`,
+    );
   }
 
   /** @throws NoResponse always */
@@ -373,6 +443,15 @@ export class RawConnection {
       });
     }
   }
+}
+
+/** Says how the end of a body is known, for a response that is not complete. */
+function framingOf(headers: RawResponse['headers'], headLength: number): string {
+  const [length] = headers.get('content-length') ?? [];
+  if (headers.has('transfer-encoding')) return '; its last chunk is missing';
+  return length === undefined
+    ? '; it has no Content-Length, so that only the end of the connection can end it'
+    : `; its head has ${headLength} bytes, and its Content-Length is ${length}`;
 }
 
 /** Trims spaces and tabs in linear time, which a regular expression would not. */

@@ -1,5 +1,7 @@
 /** The tested server: sends it requests, and reads pets, headers and errors from its responses. */
 import { randomUUID } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   errorCodes,
   int64OfJsonNumber,
@@ -14,14 +16,22 @@ import {
   RawConnection,
   connectTo,
   NoResponse,
+  RateLimited,
   type RawResponse,
   type HeldBytes,
 } from './raw-connection.js';
+import { KeyMask } from './key-mask.js';
 import type { Level } from './levels.js';
-import { expect, Mismatch, Untried } from './outcome.js';
+import { expect, Inapplicable, Mismatch, Untried } from './outcome.js';
 
 /** The time from which `GET /pets/{petId}` is gone (C35). */
 const goneFrom = Date.UTC(2030, 11, 6);
+
+/** The time that a run waits in all for a server that limits the rate of requests. */
+const rateBudgetMs = 120_000;
+
+/** The most times that a request is repeated after a response 429. */
+const maxRepeats = 12;
 
 /** The maximum number of values in a JSON text, which bounds the memory it takes. */
 const maxJsonValues = 2 ** 20;
@@ -51,26 +61,124 @@ export interface ReceivedPet {
   readonly response: RawResponse;
 }
 
+/** The entries of added pets in a list. */
+export interface SearchResult {
+  /** The response that the entries come from. */
+  readonly response: RawResponse;
+  readonly found: readonly ReceivedPet[];
+  /** True if a pet without an entry is missing; false if it may be on a later page. */
+  readonly isWhole: boolean;
+}
+
+/** A pet that this run has added. */
+export interface AddedPet extends ReceivedPet {
+  /** The members as they were sent, as JSON text; `status` without quotes. */
+  readonly draft: JsonDraft & { readonly name: string; readonly categoryId: string };
+}
+
+/** The options of a `TestedServer`. */
+export interface TestedServerOptions {
+  readonly url: URL;
+  readonly key: string;
+  readonly level: Level;
+  /** The category of the pets that are added, in digits. */
+  readonly category: string;
+  /** The time for one response, in milliseconds. */
+  readonly patienceMs: number;
+  /** Called with a sentence about how the run adapts itself to the server. */
+  readonly onNote: (note: string) => void;
+}
+
 /** The tested server, and an API key that it accepts. */
 export class TestedServer {
   readonly url: URL;
-  /** The path before `/pets`, such as `/v1`, without a slash at its end. */
-  readonly basePath: string;
-  /** The path before `/healthz` and `/openapi.json`: the base path without its last segment. */
-  readonly rootPath: string;
   readonly key: string;
   readonly level: Level;
+  readonly patienceMs: number;
+  /** Hides the key in reports. */
+  readonly mask: KeyMask;
   /** A unique text in the names of the pets that this run adds. */
   readonly runId = randomUUID();
   readonly #held: HeldBytes = { count: 0 };
+  readonly #notes = new Set<string>();
+  readonly #onNote: (note: string) => void;
+  #basePath: string;
+  #category: string;
   #nameCount = 0;
+  #rateBudgetMs = rateBudgetMs;
+  /** The time until which requests wait after a response 429. */
+  #pausedUntil = 0;
 
-  constructor(url: URL, key: string, level: Level) {
+  constructor({ url, key, level, category, patienceMs, onNote }: TestedServerOptions) {
     this.url = url;
-    this.basePath = url.pathname === '/' ? '/v1' : url.pathname.replace(/\/+$/, '');
-    this.rootPath = this.basePath.replace(/\/[^/]*$/, '');
+    this.#basePath = url.pathname === '/' ? '/v1' : url.pathname.replace(/\/+$/, '');
     this.key = key;
     this.level = level;
+    this.patienceMs = patienceMs;
+    this.mask = new KeyMask(key);
+    this.#category = category;
+    this.#onNote = onNote;
+  }
+
+  /** The path before `/pets`, such as `/v1`, without a slash at its end. */
+  get basePath(): string {
+    return this.#basePath;
+  }
+
+  /** The path before `/healthz` and `/openapi.json`: the base path without its last segment. */
+  get rootPath(): string {
+    return this.#basePath.replace(/\/[^/]*$/, '');
+  }
+
+  /** The category of the pets that are added, in digits. */
+  get category(): string {
+    return this.#category;
+  }
+
+  /** Tells the user once how the run adapts itself to the server. */
+  note(note: string): void {
+    if (this.#notes.has(note)) return;
+    this.#notes.add(note);
+    this.#onNote(note);
+  }
+
+  /**
+   * Follows a redirect of the list to another base path. Does nothing for other redirects, which
+   * S1 reports.
+   */
+  async followRedirect({ status, headers }: RawResponse): Promise<void> {
+    const [location = ''] = headers.get('location') ?? [];
+    if (status < 301 || status > 308 || !URL.canParse(location, this.url.origin)) return;
+
+    const { origin, pathname } = new URL(location, this.url.origin);
+    const [, basePath] = /^(.*)\/pets$/.exec(pathname) ?? [];
+    if (origin !== this.url.origin || basePath === undefined || basePath === this.#basePath) return;
+
+    const before = this.#basePath;
+    this.#basePath = basePath;
+    const { status: statusThere } = await this.request('GET', '/pets?limit=1');
+    if (statusThere === 200)
+      this.note(`the server redirects ${before}/pets, so the base path ${basePath} is tested`);
+    else this.#basePath = before;
+  }
+
+  /** Finds a category that the server accepts, because the specification leaves categories open. */
+  async findCategory(): Promise<void> {
+    const first = await this.post(this.json());
+    if (![400, 404, 409, 422].includes(first.status)) return;
+
+    for (const category of ['1', '2', '3', '10']) {
+      const response = await this.post(this.json({ categoryId: category }));
+      if (!isSuccess(response)) continue;
+      this.note(`the server refuses category ${this.#category}, so pets have ${category}`);
+      this.#category = category;
+      return;
+    }
+  }
+
+  /** Returns true if the server accepts a category that nobody has created. */
+  async acceptsCategory(categoryId: string): Promise<boolean> {
+    return isSuccess(await this.post(this.json({ categoryId })));
   }
 
   /** Returns the bytes of a request with the key. `path` follows the base path. */
@@ -87,31 +195,75 @@ export class TestedServer {
     return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`;
   }
 
-  /** Opens a connection for `work`, and closes it afterwards. */
+  /**
+   * Opens a connection for `work`, and closes it afterwards. Repeats the work if the server limits
+   * the rate of requests.
+   *
+   * @throws Untried if the server limits the rate for too long
+   */
   async withConnection<T>(work: (connection: RawConnection) => Promise<T>): Promise<T> {
-    const socket = await connectTo(this.url).catch((error: unknown) => {
-      throw new NoResponse(`no connection (${reasonOf(error)})`, '', '');
-    });
-    const connection = new RawConnection(socket, this.#held);
-    try {
-      return await work(connection);
-    } finally {
-      connection.destroy();
+    for (let repeats = 0; ; repeats++) {
+      await this.#waitForRate();
+      const socket = await connectTo(this.url, this.patienceMs).catch((error: unknown) => {
+        throw new NoResponse(`no connection (${reasonOf(error)})`, '', '');
+      });
+      const connection = new RawConnection(socket, {
+        held: this.#held,
+        patienceMs: this.patienceMs,
+        refusesRateLimit: true,
+      });
+      try {
+        return await work(connection);
+      } catch (error) {
+        if (!(error instanceof RateLimited)) throw error;
+        this.#pause(error, repeats);
+      } finally {
+        connection.destroy();
+      }
+    }
+  }
+
+  /** Makes all requests wait after a response 429. */
+  #pause({ retryAfterSeconds }: RateLimited, repeats: number): void {
+    this.note('the server limits the rate of requests (429), so the run waits');
+    const ms = retryAfterSeconds === undefined ? 250 * 2 ** Math.min(repeats, 4) : 0;
+    const pauseMs = Math.max(ms, (retryAfterSeconds ?? 0) * 1_000, 100);
+    const now = performance.now();
+    if (this.#pausedUntil <= now) this.#rateBudgetMs -= pauseMs;
+    if (repeats >= maxRepeats || this.#rateBudgetMs < 0)
+      throw new Untried(
+        'the server limits the rate of requests (429) for too long; raise its limit',
+      );
+    this.#pausedUntil = Math.max(this.#pausedUntil, now + pauseMs);
+  }
+
+  async #waitForRate(): Promise<void> {
+    for (;;) {
+      const leftMs = this.#pausedUntil - performance.now();
+      if (leftMs <= 0) return;
+      await sleep(leftMs);
     }
   }
 
   /**
    * Sends bytes on a new connection and returns the response.
    *
-   * @throws Mismatch if there is no response
+   * @throws Mismatch if there is no whole response
    */
   async exchange(bytes: string, method = 'GET'): Promise<RawResponse> {
-    return this.withConnection((connection) => {
+    return this.withConnection(async (connection) => {
       connection.send(bytes);
-      return connection.nextResponse(method);
+      const response = await connection.finalResponse(method);
+      // C16 checks a response to HEAD.
+      if (method !== 'HEAD' && isWholeButLonger(response, connection.received)) {
+        const more = connection.received.length;
+        const reason = `${more} bytes after the end that Content-Length gives`;
+        throw new NoResponse(reason, bytes, response.came + connection.received);
+      }
+      return response;
     }).catch((error: unknown) => {
       if (!(error instanceof NoResponse)) throw error;
-      throw new Mismatch({ sent: bytes, came: error.came }, 'a response', error.message);
+      throw toMismatch(error, bytes);
     });
   }
 
@@ -135,12 +287,8 @@ export class TestedServer {
     return `"verify ${this.runId} ${this.#nameCount}"`;
   }
 
-  /** Returns the JSON of a pet to add. By default the name is the same in the whole run. */
-  json({
-    name = JSON.stringify(`verify ${this.runId}`),
-    categoryId = '5',
-    status,
-  }: JsonDraft = {}): string {
+  /** Returns the JSON of a pet to add, by default with a unique name. */
+  json({ name = this.uniqueName(), categoryId = this.#category, status }: JsonDraft = {}): string {
     const members = [`"name":${name}`, `"categoryId":${categoryId}`];
     if (status !== undefined) members.push(`"status":${JSON.stringify(status)}`);
     return `{${members.join(',')}}`;
@@ -149,44 +297,101 @@ export class TestedServer {
   /**
    * Adds a pet, for a check of another rule.
    *
-   * @throws Untried if that fails
+   * @throws Mismatch with the cause C30 if that fails
    */
-  async add(draft?: JsonDraft): Promise<ReceivedPet> {
-    const response = await this.post(this.json({ name: this.uniqueName(), ...draft }));
+  async add(given: JsonDraft = {}): Promise<AddedPet> {
+    const draft = toDraft(this, given);
+    const response = await this.post(this.json(draft));
     const [pet] = isSuccess(response) ? petsIn(response) : [];
-    return pet ?? skipUntil('a pet that was added, with its id', 'C30');
+    const causes = ['P3', 'C30'];
+    expect(response, pet !== undefined, 'the added pet, with its id', undefined, undefined, causes);
+    return { ...pet, draft };
   }
 
   /**
    * Returns the pets of a list, for a check of another rule.
    *
-   * @throws Untried if that fails
+   * @throws Mismatch with the cause S1 if that fails
    */
   async list(query: string): Promise<readonly ReceivedPet[]> {
     const response = await this.request('GET', `/pets${query}`);
-    const isList = isSuccess(response) && Array.isArray(jsonOf(response));
-    return isList ? petsIn(response) : skipUntil(`GET /pets${query}`, 'S1');
+    expectList(response);
+    return petsIn(response);
   }
 
   /**
    * Returns the first pets whose id is greater than `id`, for a check of another rule.
    *
    * @param filter A query parameter followed by `&`.
-   * @throws Untried if that fails
+   * @throws Mismatch with the cause S1 or C6 if that fails
    */
   async listAfter(id: bigint, filter = ''): Promise<readonly ReceivedPet[]> {
-    const pets = await this.list(`?${filter}${queryAfter(id)}`);
+    const query = `?${filter}limit=100&${queryAfter(id)}`;
+    const response = await this.request('GET', `/pets${query}`);
+    expectList(response);
+    const pets = petsIn(response);
     const areAfter = pets.every((pet) => pet.id > id);
-    return areAfter ? pets : skipUntil('a page that begins after the id of `after`', 'C6');
+    const expected = `pets with ids greater than ${id}`;
+    expect(response, areAfter, expected, undefined, undefined, ['S1', 'C6']);
+    return pets;
+  }
+
+  /** Returns true if a pet is at its URL as it was added. */
+  async isRightAtUrl(pet: AddedPet): Promise<boolean> {
+    const response = await this.request('GET', `/pets/${pet.id}`);
+    return isSuccess(response) && differenceFrom(pet, jsonOf(response)) === undefined;
+  }
+
+  /**
+   * Adds pets until the store has at least `count`, as far as one page of the list shows it.
+   *
+   * @param count At most 101, because a page has at most 100 pets.
+   */
+  async fill(count: number): Promise<void> {
+    const stored = (await this.list('?limit=100')).length;
+    // A full page may be all of the store.
+    const missing = stored < 100 ? count - stored : count - 100;
+    for (let left = missing; left > 0; left -= 20)
+      await Promise.all(
+        Array.from({ length: Math.min(left, 20) }, () => this.add({ status: 'sold' })),
+      );
+  }
+
+  /**
+   * Looks for pets that this run has added in the list. The specification has no way to reach a pet
+   * that is not on the first page, so the parameter `after` is tried too.
+   *
+   * @param filter A query parameter followed by `&`.
+   */
+  async search(pets: readonly AddedPet[], filter = ''): Promise<SearchResult> {
+    const ids = new Set(pets.map(({ id }) => id));
+    const ownOf = (some: readonly ReceivedPet[]) => some.filter(({ id }) => ids.has(id));
+    const isWholeWith = (response: RawResponse, found: readonly ReceivedPet[]) =>
+      petCountOf(response) < 100 || new Set(found.map(({ id }) => id)).size === ids.size;
+
+    const first = await this.request('GET', `/pets?${filter}limit=100`);
+    expectList(first);
+    const found = ownOf(petsIn(first));
+    if (isWholeWith(first, found)) return { response: first, found, isWhole: true };
+
+    const least = [...ids].reduce((one, other) => (one < other ? one : other));
+    if (least <= 0n) return { response: first, found, isWhole: false };
+    const page = await this.request('GET', `/pets?${filter}limit=100&after=${least - 1n}`);
+    const later = isSuccess(page) ? ownOf(petsIn(page)) : [];
+    const isPage = isSuccess(page) && petsIn(page).every(({ id }) => id >= least);
+    return isPage
+      ? { response: page, found: later, isWhole: isWholeWith(page, later) }
+      : { response: first, found, isWhole: false };
   }
 
   /**
    * Checks that `GET /pets/{petId}` is still served.
    *
-   * @throws Untried from its sunset on, by the server's clock
+   * @throws Inapplicable from its sunset on, by the server's clock
    */
   async requireGetPet(): Promise<void> {
-    if (await this.isGetPetGone()) throw new Untried('GET /pets/{petId} is gone since its sunset');
+    if (await this.isGetPetGone())
+      throw new Inapplicable('GET /pets/{petId} is gone since its sunset');
   }
 
   /** Returns true if a request without a key is refused (C36). */
@@ -235,8 +440,16 @@ export class TestedServer {
   }
 
   /** Expects the status of an error and, at the level `full`, its code. */
-  expectError(response: RawResponse, status: number, code: string, sent?: string): void {
-    expect(response, response.status === status, String(status), undefined, sent);
+  expectError(
+    response: RawResponse,
+    status: number,
+    code: string,
+    sent?: string,
+    moreCauses: readonly string[] = [],
+  ): void {
+    // A success is this rule's own fault; another error may come from a fault in the operation.
+    const causes = [...(isSuccess(response) ? [] : causesOf(response.sent)), ...moreCauses];
+    expect(response, response.status === status, String(status), undefined, sent, causes);
 
     const body = jsonOf(response);
     const given = body instanceof Map ? body.get('code') : undefined;
@@ -263,7 +476,47 @@ export function isSuccess({ status }: RawResponse): boolean {
 
 /** Expects any status of success. */
 export function expectSuccess(response: RawResponse, sent?: string): void {
-  expect(response, isSuccess(response), 'success', undefined, sent);
+  const causes = causesOf(response.sent);
+  expect(response, isSuccess(response), 'success', undefined, sent, causes);
+}
+
+/** Expects a success with an array, for a check of another rule than S1. */
+export function expectList(response: RawResponse): void {
+  const isList = isSuccess(response) && Array.isArray(jsonOf(response));
+  expect(response, isList, '200 and a list', undefined, undefined, causesOf(response.sent));
+}
+
+/**
+ * Returns the numbers of the rules of the operation that a request is for. If one is broken, it
+ * explains an unexpected response.
+ */
+export function causesOf(sent: string): readonly string[] {
+  const [, method = '', petPath] = /^([A-Z]+) \S*?\/pets(\/\S)?/.exec(sent) ?? [];
+  if (method === 'POST') return ['P3', 'C30'];
+  if (method !== 'GET' && method !== 'HEAD') return ['P3'];
+  return ['P3', 'S1', ...(petPath === undefined ? [] : ['C34'])];
+}
+
+/** Returns the mismatch for a request that got no whole response. */
+export function toMismatch(error: NoResponse, sent = error.sent): Mismatch {
+  const exchange = { sent, came: error.came };
+  return new Mismatch(exchange, 'a whole response', { came: error.message }, causesOf(sent));
+}
+
+/** Returns true if more bytes follow a response that gave its length. */
+function isWholeButLonger({ status, headers }: RawResponse, rest: string): boolean {
+  return rest !== '' && status !== 204 && status !== 304 && headers.has('content-length');
+}
+
+/** True if the client may send another request on the connection of this response. */
+export function isPersistent({ version, headers }: RawResponse): boolean {
+  const options = listOf(headers.get('connection'));
+  return version === '1.1' ? !options.includes('close') : options.includes('keep-alive');
+}
+
+/** Returns the lowercase members of a list header, whose values may stand in several lines. */
+export function listOf(values: readonly string[] = []): readonly string[] {
+  return values.flatMap((value) => value.split(',')).map((each) => each.trim().toLowerCase());
 }
 
 /** Returns the value of a header; undefined if it is absent or there are several. */
@@ -302,10 +555,10 @@ export function membersOf(response: RawResponse): ReceivedPet['members'] {
 /**
  * Returns the query parameter of a list that begins after an id.
  *
- * @throws Untried for a negative id, which `after` does not allow
+ * @throws Inapplicable for a negative id, which `after` does not allow
  */
 export function queryAfter(id: bigint): string {
-  if (id < 0n) throw new Untried('the server uses negative ids, which `after` does not allow');
+  if (id < 0n) throw new Inapplicable('the server uses negative ids, which `after` does not allow');
   return `after=${id}`;
 }
 
@@ -321,10 +574,43 @@ export function petsIn(response: RawResponse): readonly ReceivedPet[] {
   });
 }
 
-/** Returns true for a valid pet that this suite added, in this run or another. */
-export function isOfSuite(value: JsonValue): boolean {
-  const name = value instanceof Map ? value.get('name') : undefined;
-  return typeof name === 'string' && /^verify [0-9a-f-]{36}( \d+)?$/.test(name);
+/** Returns the number of values in the list of a body. */
+function petCountOf(response: RawResponse): number {
+  const list = jsonOf(response);
+  return Array.isArray(list) ? list.length : 0;
+}
+
+/**
+ * Compares all members of a pet with the pet that was added. Returns the difference, or undefined.
+ *
+ * @param pet The value in a response.
+ */
+export function differenceFrom(
+  { id, draft, members }: AddedPet,
+  pet: JsonValue | undefined,
+): string | undefined {
+  const problem = problemWith(pet);
+  if (problem !== undefined || !(pet instanceof Map)) return problem ?? 'no pet';
+
+  const status = draft.status === undefined ? undefined : JSON.stringify(draft.status);
+  const wanted = {
+    id: String(id),
+    name: plainText(draft.name),
+    categoryId: draft.categoryId,
+    // A server may set a status if there was none.
+    status: status ?? memberText({ members }, 'status'),
+  };
+  for (const [name, expected] of Object.entries(wanted)) {
+    const came = memberText({ members: pet }, name);
+    if (came !== expected && !isSameInt64(came, expected))
+      return `${name} ${came}, not ${expected}`;
+  }
+  return undefined;
+}
+
+/** Returns a JSON text in the form that `JSON.stringify` writes. */
+function plainText(json: string): string {
+  return JSON.stringify(JSON.parse(json));
 }
 
 /** Returns true if two JSON texts are the same int64, such as `1` and `1.0`. */
@@ -358,11 +644,17 @@ export function memberText({ members }: Pick<ReceivedPet, 'members'>, name: stri
 }
 
 /**
- * Skips a check until the server keeps another rule.
+ * Checks that the server refuses requests without a key, for a check of another rule.
  *
- * @param need What the check needs from the other rule.
- * @throws Untried always
+ * @throws Mismatch with the cause C36 if it does not
  */
-export function skipUntil(need: string, otherRule: string): never {
-  throw new Untried(`this check needs ${need}; fix ${otherRule} first`);
+export async function requireKeys(server: TestedServer): Promise<void> {
+  const response = await server.request('GET', '/pets?limit=1', { authorization: null });
+  const isRefused = !isSuccess(response);
+  expect(response, isRefused, '401 without a key', undefined, undefined, ['C36']);
+}
+
+/** Returns a draft with a unique name and the category of the run, unless they are given. */
+export function toDraft(server: TestedServer, given: JsonDraft): AddedPet['draft'] {
+  return { name: server.uniqueName(), categoryId: server.category, ...given };
 }

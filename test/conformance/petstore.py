@@ -53,7 +53,7 @@ class Petstore(BaseHTTPRequestHandler):
             limit = int(query.get("limit", ["20"])[0])
             status = query.get("status", [None])[0]
             found = [pet for pet in pets if status is None or pet.get("status") == status]
-            return self.respond(200, found[:limit])
+            return self.respond(200, found[: min(limit, 100)])
         pet_id = url.path.removeprefix("/v1/pets/")
         if pet_id.isdecimal() and 1 <= int(pet_id) <= len(pets):
             return self.respond(200, pets[int(pet_id) - 1])

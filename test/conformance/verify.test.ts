@@ -1,9 +1,15 @@
 // Tests what the command `verify` prints, and its exit codes.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { promisify } from 'node:util';
 import { command } from '../support/command.js';
+import { childEnvironment } from '../support/environment.js';
 import { key, start } from '../support/fixture.js';
-import { assertRefused, freePort, root } from '../support/process.js';
+import { assertRefused, freePort, root, StartedProcess } from '../support/process.js';
 import { startWrong } from './wrong-server.js';
 
 /** Runs `verify` with arguments. */
@@ -15,56 +21,171 @@ test('verify prints a line for each rule and exits with 0 if a server keeps all 
   assert.deepEqual([code, stderr], [0, '']);
   for (const line of [
     /^ {2}✔ C10 an id that is not a canonical int64 is 404$/m,
-    /^ {2}- C35 .* \(the clock of the server is before the sunset of .*\)$/m,
-    /^ {2}9 of 9 hold +Listing$/m,
-    /\n {2}(\d+) of (\d+) hold, 1 not tried +all\n$/,
+    /^ {2}- C35 .* \(not applicable: the clock of the server is before the sunset of .*\)$/m,
+    /^ {2}9 of 9 held +Listing$/m,
+    /\n\d+ rules: \d+ held, 1 not applicable \(C35\)\n$/,
   ])
     assert.match(stdout, line);
 });
 
-test('verify prints the evidence and the cost of a broken rule, and exits with 1', async (t) => {
-  const url = await startWrong(t, {
+/** Starts a server that stores a wrong category. */
+const startRounding = (t: TestContext) =>
+  startWrong(t, {
     response: (bytes) => bytes.replace('9223372036854775807', '9223372036854775808'),
   });
-  const args = [url, '--key', key, '--level', 'specification'];
-  const { code, stdout } = await verify(...args);
+
+test('verify prints evidence that can be pasted, and exits with 1 for a broken rule', async (t) => {
+  const url = await startRounding(t);
+  const { code, stdout } = await verify(url, '--key', key, '--level', 'specification');
   assert.equal(code, 1);
   for (const line of [
-    /^ {2}✖ C23 an int64 is stored and returned exactly: sent 9223372036854775807, got 9223372036854775808, expected 9223372036854775807$/m,
+    /^ {2}✖ C23 an int64 is stored and returned exactly$/m,
+    /^ {6}sent: 9223372036854775807$/m,
+    /^ {6}got: 9223372036854775808$/m,
+    /^ {6}expected: 9223372036854775807$/m,
+    /^ {6}written in: the specification, Animal: categoryId is an int64$/m,
     /^ {6}cost: ids past 2\^53 silently become/m,
-    /1 failed +all\n$/,
+    /^ {6}try: curl -sS .*-H 'Authorization: Bearer '"\$PETSTORE_KEY" .*\/v1\/pets$/m,
+    /1 broken \(C23\)\n$/,
   ])
     assert.match(stdout, line);
-  assert.doesNotMatch(stdout, / C1 /, 'a rule of a higher level');
+  assert.doesNotMatch(stdout, / C2 /, 'a rule of a higher level');
 
+  const [, line = ''] = /try: (curl .*)$/m.exec(stdout) ?? [];
+  const shell = await promisify(execFile)('sh', ['-c', line], {
+    env: childEnvironment({ PETSTORE_KEY: key }),
+  });
+  assert.match(shell.stdout, /^HTTP\/1\.1 201 Created[\s\S]*9223372036854775808/);
+});
+
+test('verify prints no key in any format, however the server repeats it', async (t) => {
+  const secret = 'S3cret"key%#1';
+  const { port } = await start(t, { keys: [secret] });
+  const proxied = await startWrong(t, {
+    port,
+    response: (bytes, request) =>
+      bytes.replace(/\{"code.*\}$/s, () => `{"echo":${JSON.stringify(request)}}`),
+  });
+  for (const format of ['text', 'json', 'junit', 'markdown']) {
+    const args = ['verify', proxied, '--format', format];
+    const { code, stdout, stderr } = await command(args, {
+      cwd: root,
+      env: { PETSTORE_KEY: secret },
+    });
+    assert.equal(code, 1, stderr);
+    const base64 = Buffer.from(`${secret}:`).toString('base64');
+    for (const form of [secret, secret.slice(1), base64, encodeURIComponent(secret)])
+      for (const text of [form, JSON.stringify(form).slice(1, -1), form.replace('"', '&quot;')])
+        assert.ok(!`${stdout}${stderr}`.includes(text), `${format} contains ${text}`);
+  }
+});
+
+test('verify reports as JSON, JUnit and Markdown', async (t) => {
+  const args = [await startRounding(t), '--key', key, '--only', 'S1,C23'];
   const json = await verify(...args, '--format', 'json');
   assert.equal(json.code, 1);
   const { passed, failed, untried, verdicts } = JSON.parse(json.stdout);
-  assert.deepEqual([failed, untried, verdicts.length], [1, 0, passed + 1]);
-  const verdict = verdicts.find(({ number }: { number: string }) => number === 'C23');
-  assert.equal(verdict.outcome, 'failed');
+  assert.deepEqual([passed, failed, untried, verdicts.length], [1, 1, 0, 2]);
+  const [, verdict] = verdicts;
+  assert.deepEqual(
+    [verdict.number, verdict.outcome, verdict.level, verdict.source],
+    ['C23', 'failed', 'specification', 'the specification, Animal: categoryId is an int64'],
+  );
   assert.match(verdict.failure.sentBytes, /^POST \/v1\/pets HTTP\/1\.1\r\n/);
+
+  const junit = await verify(...args, '--format', 'junit');
+  assert.equal(junit.code, 1);
+  assert.match(junit.stdout, /<testsuite name=".*" tests="2" failures="1" errors="0" skipped="0">/);
+  assert.match(junit.stdout, /<failure message="got 9223372036854775808, not /);
+
+  const markdown = await verify(...args, '--format', 'markdown');
+  assert.equal(markdown.code, 1);
+  assert.match(markdown.stdout, /^\| C23 \| an int64 .* \| broken \|$/m);
 });
 
-test('verify exits with 2 and one line for a missing server, a wrong key or a bad option', async (t) => {
+test('verify lists the rules of a level with where they are written', async () => {
+  const { code, stdout } = await verify('--list', '--level', 'http');
+  assert.equal(code, 0);
+  assert.match(stdout, /^S1 +specification a list is 200 .*\[the specification, Endpoints, 1/m);
+  assert.match(stdout, /^C18 +http +an unknown method is 501 \[RFC 9110 §9\.1: SHOULD .*\]$/m);
+  assert.doesNotMatch(stdout, /^C2 /m);
+});
+
+test('verify gives a warning for what a standard recommends, and breaks the rule at full', async (t) => {
+  const url = await startWrong(t, {
+    response: (bytes) =>
+      bytes
+        .replace('501 Not Implemented', '400 Bad Request')
+        .replace('"status":501', '"status":400'),
+  });
+  const args = [url, '--key', key, '--only', 'C18'];
+  const http = await verify(...args, '--level', 'http');
+  assert.equal(http.code, 0);
+  assert.match(http.stdout, /^ {2}! C18 /m);
+  assert.equal((await verify(...args)).code, 1);
+});
+
+test('verify exits with 3 if a rule was not tried, unless that is allowed', async (t) => {
+  const url = await startWrong(t, {
+    response: (bytes) => bytes.replace('200 OK', '429 Slow\r\nRetry-After: 1000'),
+  });
+  const args = [url, '--key', key, '--only', 'S1'];
+  const { code, stdout, stderr } = await verify(...args);
+  assert.equal(code, 3, stdout);
+  assert.match(stderr, /the server limits the rate of requests \(429\) for too long/);
+});
+
+test('verify reads the key from PETSTORE_KEY or from a file', async (t) => {
   const url = `http://127.0.0.1:${(await start(t)).port}`;
+  const args = ['verify', url, '--only', 'S3'];
+  const byVariable = await command(args, { cwd: root, env: { PETSTORE_KEY: key } });
+  assert.equal(byVariable.code, 0, byVariable.stderr);
+
+  const file = join(mkdtempSync(join(tmpdir(), 'petstore-key-')), 'key');
+  t.after(() => rmSync(dirname(file), { recursive: true }));
+  writeFileSync(file, `${key}\n`);
+  const byFile = await command([...args, '--key-file', file], { cwd: root });
+  assert.equal(byFile.code, 0, byFile.stderr);
+});
+
+test('verify exits with 3 and one line if no server responds', async () => {
   const closedPort = await freePort();
   const closedUrl = `http://127.0.0.1:${closedPort}`;
+  assertRefused(
+    await verify(closedUrl, '--key', key),
+    3,
+    new RegExp(`^no server responds at http://127\\.0\\.0\\.1:${closedPort}/ \\(.*\\); start it`),
+  );
+});
+
+test('verify exits with 2 and one line for a wrong key or a bad option', async (t) => {
+  const url = `http://127.0.0.1:${(await start(t)).port}`;
   const keyed = ['--key', key];
   for (const [args, message] of [
-    [
-      [closedUrl, ...keyed],
-      new RegExp(`^no server responds at http://127\\.0\\.0\\.1:${closedPort}/ \\(.*\\); start it`),
-    ],
     [[url, '--key', 'wrong'], /refuses the key \(GET \/v1\/pets is 401\); give a valid one/],
     [[`${url}/v2`, ...keyed], /\(GET \/v2\/pets is 404\); give its base path in the URL/],
-    [[url], /^`verify` needs --key KEY/],
+    [[url], /^`verify` needs an API key .*; set PETSTORE_KEY or give --key-file/],
     [[], /^`verify` needs one URL, such as/],
     [['ftp://a', ...keyed], /^URL must be a URL such as .*, not "ftp:\/\/a"/],
     [[`${url}/v1?limit=1`, ...keyed], /^URL must be a URL such as/],
     [[url.replace('//', '//user:secret@'), ...keyed], /^URL must be a URL such as/],
     [[url, ...keyed, '--level', 'all'], /^--level must be one of specification, http, full/],
+    [[url, ...keyed, '--only', 'Z9'], /^--only must be numbers of rules such as C7,S1/],
+    [[url, ...keyed, '--category', '1.5'], /^--category must be an integer/],
+    [[url, ...keyed, '--timeout', '0'], /^--timeout must be a whole number from 1 to 3600/],
+    [[url, ...keyed, '--key-file', 'k'], /^give --key or --key-file, not both/],
     [[url, '--key', 'a b'], /^--key must be an API key/],
   ] as const)
     assertRefused(await verify(...args), 2, message);
+});
+
+test('verify loads no test runner', async (t) => {
+  const url = `http://127.0.0.1:${(await start(t)).port}`;
+  const script = `
+    const { verifyPetstore } = await import('./dist/conformance/verify-petstore.js');
+    await verifyPetstore({ url: '${url}', key: '${key}' }).next();
+    console.log(process.moduleLoadList.filter((name) => /internal.test_runner|node:test/.test(name)));`;
+  const args = ['--input-type=module', '--eval', script];
+  const { stdout } = await new StartedProcess(process.execPath, args, { cwd: root }).ended;
+  assert.equal(stdout.trim(), '[]');
 });

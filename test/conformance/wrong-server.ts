@@ -11,6 +11,8 @@ export interface Fault {
   readonly request?: (bytes: string) => string;
   /** Changes a response. `request` is what the client sent last on the connection. */
   readonly response?: (bytes: string, request: string) => string;
+  /** The port of the petstore behind the proxy. By default a new one is started. */
+  readonly port?: number;
   /** Returns a response without an end for some requests; undefined for all others. */
   readonly endless?: (request: string) => EndlessResponse | undefined;
 }
@@ -27,9 +29,14 @@ export interface EndlessResponse {
 /** Starts a petstore with a fault until the test ends, and returns its URL. */
 export async function startWrong(
   t: Ending,
-  { request = (bytes) => bytes, response = (bytes) => bytes, endless = () => undefined }: Fault,
+  {
+    request = (bytes) => bytes,
+    response = (bytes) => bytes,
+    endless = () => undefined,
+    port: portOfOther,
+  }: Fault,
 ): Promise<string> {
-  const { port } = await start(t);
+  const port = portOfOther ?? (await start(t)).port;
   const sockets = new Set<Socket>();
   const proxy = createServer({ allowHalfOpen: true }, (client) => {
     const server = connect({ port, host: '127.0.0.1', allowHalfOpen: true });

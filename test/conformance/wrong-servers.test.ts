@@ -5,7 +5,6 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { isDeepStrictEqual } from 'node:util';
 import { verifyPetstore, type Level } from '../../dist/conformance/index.js';
 import { atEnd } from '../support/at-end.js';
 import { Client } from '../support/client.js';
@@ -30,10 +29,7 @@ const inResponses = (from: string | RegExp, to: string): Fault => ({
 const withoutHeader = (name: string): Fault =>
   inResponses(new RegExp(`^${name}: .*\r\n`, 'gim'), '');
 
-/**
- * Groups of faults, because `verify` sends two thousand requests to each server. The faults of a
- * group break different rules, and none hides another.
- */
+/** Faults of a proxy before our petstore, at the level `full`. */
 const wrongServers: readonly (readonly WrongServer[])[] = [
   [
     [
@@ -248,28 +244,10 @@ async function failedRules(url: string, level: Level = 'full'): Promise<readonly
   return failed;
 }
 
-/** Combines the faults of several servers. */
-const combined = (some: readonly WrongServer[]): Fault => ({
-  request: (bytes) =>
-    some.reduce((before, [, , { request }]) => request?.(before) ?? before, bytes),
-  response: (bytes, sent) =>
-    some.reduce((before, [, , { response }]) => response?.(before, sent) ?? before, bytes),
-});
-
-for (const some of wrongServers) {
-  const numbers = some.map(([number]) => number).sort();
-  test(`verify fails exactly the rules that a server breaks: ${numbers.join(' ')}`, async (t) => {
-    const failed = await failedRules(await startWrong(t, combined(some)));
-    if (isDeepStrictEqual([...failed].sort(), numbers)) return;
-
-    // Tries each fault alone, because one fault may hide another.
-    for (const [number, does, fault] of some) {
-      const alone = await failedRules(await startWrong(t, fault));
-      assert.deepEqual(alone, [number], `a server that ${does}`);
-    }
-    assert.deepEqual([...failed].sort(), numbers, 'one fault hides another');
+for (const [number, does, fault] of wrongServers.flat())
+  test(`verify finds ${number} alone on a server that ${does}`, async (t) => {
+    assert.deepEqual(await failedRules(await startWrong(t, fault)), [number]);
   });
-}
 
 test('verify leaves rules untried after one that ends the server', async (t) => {
   let isOver = false;
@@ -324,6 +302,6 @@ test('verify passes a petstore in Python at the level `specification`, and lists
 
   const url = `http://127.0.0.1:${port}`;
   assert.deepEqual(await failedRules(url, 'specification'), []);
-  const gaps = ['C9', 'C12', 'C15', 'C16', 'C30', 'C36', 'C38', 'C42'];
+  const gaps = ['C9', 'C16', 'C36', 'C38', 'C42'];
   assert.deepEqual(await failedRules(url, 'http'), gaps);
 });

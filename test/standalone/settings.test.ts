@@ -28,6 +28,7 @@ const values: Readonly<Record<string, string>> = {
   PETSTORE_LOG_FORMAT: 'json',
   PETSTORE_FROM: 'file:a.jsonl',
   PETSTORE_TO: 'file:a.jsonl',
+  PETSTORE_KEY: 'secret',
 };
 
 /** The words of the command that reads a variable. */
@@ -35,6 +36,7 @@ const words: Readonly<Record<string, readonly string[]>> = {
   PETSTORE_STORAGE: [],
   PETSTORE_FROM: ['copy', '--to', 'file:b.jsonl'],
   PETSTORE_TO: ['copy', '--from', 'file:b.jsonl'],
+  PETSTORE_KEY: ['verify', 'http://127.0.0.1:9'],
 };
 
 /** The settings that name a file, with the text before the path. */
