@@ -420,6 +420,8 @@ interface Migration {
 }
 
 class MissingTables extends PetstoreError {
+    readonly version: number;
+    constructor(version: number);
 }
 
 type NextOperation = (hold?: () => PromiseLike<unknown>) => Promise<Reply>;

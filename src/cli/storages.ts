@@ -127,7 +127,8 @@ async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
   };
 
   const refuseMissing = (error: unknown): never => {
-    if (!(error instanceof postgres.MissingTables)) throw error;
+    // Tables of an earlier version are an error of the storage: after `migrate` a restart helps.
+    if (!(error instanceof postgres.MissingTables && error.version === 0)) throw error;
     const hint = `create them with \`${program} migrate --storage URL\``;
     refuse(`${from} ${text} has no petstore tables; ${hint}`);
   };

@@ -25,6 +25,13 @@ const collisions = /^(23505|42P07|42710|XX000|40001|40P01)$/;
 /** The version of the tables that this program needs. */
 const neededVersion = statementsIn('').migrations.length;
 
+/**
+ * The lowest version of a program that can serve the tables of this version. Programs of a lower
+ * version than 13 do not read it. Migrations only add, so it stays unless an older program would
+ * damage what a new migration adds.
+ */
+const compatibleVersion = 13;
+
 /** The connections to a database whose tables have the version of this program. */
 export interface Database extends Connections {
   /** The statements for its tables. */
@@ -32,7 +39,19 @@ export interface Database extends Connections {
 }
 
 /** The database has no tables, or those of an earlier version; `migratePostgres` creates them. */
-export class MissingTables extends PetstoreError {}
+export class MissingTables extends PetstoreError {
+  /** The version of the tables, or 0 if there are none. */
+  readonly version: number;
+
+  constructor(version: number) {
+    const problem =
+      version === 0
+        ? 'the database has no petstore tables'
+        : `the database has tables of version ${version}, and version ${neededVersion} is needed`;
+    super('storage_unusable', `${problem}; run \`petstore migrate --storage URL\``);
+    this.version = version;
+  }
+}
 
 /**
  * Connects to a database and checks the version of its tables.
@@ -53,16 +72,12 @@ export async function connectToTables(
     await checkRowSecurity(connections, name);
     const sql = statementsIn(name);
     const version = hasTables ? await readVersion(connections, sql) : 0;
-    if (version === neededVersion) {
+    if (version >= neededVersion) {
       connections.startLogging();
       return { ...connections, sql };
     }
 
-    throw new MissingTables(
-      'storage_unusable',
-      `the database has a petstore of version ${version}, where ${neededVersion} is needed; ` +
-        'make its tables with `petstore migrate --storage URL`',
-    );
+    throw new MissingTables(version);
   } catch (error) {
     await connections.close();
     throwUnusable(error);
@@ -96,17 +111,18 @@ async function checkRowSecurity(connections: Connections, schema: string) {
 
 /**
  * Returns the version of the tables.
- * @throws PetstoreError `storage_unusable` if a later program made the tables
+ * @throws PetstoreError `storage_unusable` if this program cannot serve tables of a later version
  * @throws DatabaseFailure
  */
 async function readVersion(connections: Connections, sql: Statements, statementMs?: number) {
   const rows = await connections.read(sql.selectVersion, [], { statementMs });
   const version = Number(rows[0]?.['version'] ?? 0);
-  if (version <= neededVersion) return version;
+  const compatible = Number(rows[0]?.['compatible'] ?? version);
+  if (version <= neededVersion || compatible <= neededVersion) return version;
 
   throw new PetstoreError(
     'storage_unusable',
-    `the database has a petstore of version ${version}, and this one knows none above ` +
+    `the database has tables of version ${version}, and this program serves none above ` +
       `${neededVersion}; use the later program, or another database`,
   );
 }
@@ -148,10 +164,11 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
       const indexes = (await connections.read(selectIndexes, [schema])).map(({ name }) => name);
       const isThere = (step: string) => indexes.some((name) => name === indexMadeBy(step));
       for (const step of sql.migrations) if (!isThere(step)) await write(step);
-      await write(sql.setVersion, [neededVersion], { statementMs: servingMs });
+      await write(sql.setVersion, [neededVersion, compatibleVersion], { statementMs: servingMs });
     }
 
-    return { from, to: neededVersion, warnings: await findRisks(connections, schema) };
+    const to = Math.max(from, neededVersion);
+    return { from, to, warnings: await findRisks(connections, schema) };
   } catch (error) {
     throwUnusable(error);
   } finally {
@@ -165,7 +182,10 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
  */
 export function migrationSql(schema = 'public'): string {
   const { migrations, setVersion } = statementsIn(schema);
-  const statements = [...migrations, setVersion.replace('$1', `${neededVersion}`)];
+  const version = setVersion
+    .replace('$1', `${neededVersion}`)
+    .replace('$2', `${compatibleVersion}`);
+  const statements = [...migrations, version];
   return [
     `-- The tables of petstore, version ${neededVersion}, in the schema ${schema}.`,
     'BEGIN;',

@@ -177,10 +177,13 @@ export interface Statements {
    */
   readonly migrations: readonly string[];
 
-  /** Sets the version to $1 unless it is higher. */
+  /**
+   * Sets the version to $1, and the lowest version of a program that can serve the tables to $2,
+   * unless they are higher.
+   */
   readonly setVersion: string;
 
-  /** Returns the version. */
+  /** Returns the version, and the lowest version of a program that can serve the tables. */
   readonly selectVersion: string;
 
   /** The table of pets. */
@@ -495,10 +498,12 @@ FROM ${matches}`,
     ],
 
     setVersion: `INSERT INTO ${versions} AS present (name, version)
-VALUES ('petstore', ${int8('$1')})
+VALUES ('petstore', ${int8('$1')}), ('compatible', ${int8('$2')})
 ON CONFLICT (name) DO UPDATE SET version = GREATEST(present.version, excluded.version)`,
 
-    selectVersion: `SELECT ${text('version')} AS version
+    selectVersion: `SELECT ${text('version')} AS version, (
+  SELECT ${text('version')} FROM ${versions} WHERE ${equal('name', "'compatible'")}
+) AS compatible
 FROM ${versions} WHERE ${equal('name', "'petstore'")}`,
 
     petTable,

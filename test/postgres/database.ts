@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { after } from 'node:test';
 import pg from 'pg';
+import { migrationSql } from '../../dist/postgres/index.js';
 import { statementsIn } from '../../dist/postgres/statements.js';
 import { isSkipForbidden, testSetting } from '../support/environment.js';
 import { Cluster, serverPrograms } from './cluster.js';
@@ -87,10 +88,7 @@ export const tablesVersion = statementsIn('').migrations.length;
  * round trip.
  */
 export async function newDatabase(): Promise<string> {
-  return newSchemaAt(await adminUrl(), (schema) => {
-    const version = `INSERT INTO ${schema}.petstore_schema VALUES ('petstore', ${tablesVersion})`;
-    return [...statementsIn(schema).migrations, version];
-  });
+  return newSchemaAt(await adminUrl(), (schema) => [migrationSql(schema)]);
 }
 
 /** Adds settings of the session to a URL, in the form of the server's command line. */

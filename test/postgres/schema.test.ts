@@ -17,6 +17,7 @@ import {
   newSchema,
   ownUrl,
   query,
+  tablesVersion,
   withoutDatabase,
   withoutServer,
 } from './database.js';
@@ -125,7 +126,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await sql('UPDATE petstore_schema SET version = 1');
     await assert.rejects(postgresStorage(url), {
       ...unusable,
-      message: /of version 1, where \d+ is needed.*petstore migrate/,
+      message: /tables of version 1, and version \d+ is needed; run `petstore migrate/,
     });
     assert.equal((await migratePostgres(url)).from, 1);
     assert.deepEqual(await tablesOf(url), made);
@@ -138,11 +139,41 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const before = await here.start(`--storage ${url}`);
     await query(url, 'UPDATE petstore_schema SET version = 1000');
     const refusal =
-      /^the database has a petstore of version 1000, and this one knows none above \d+; use the later program/;
+      /^the database has tables of version 1000, and this program serves none above \d+; use the later program/;
     for (const line of ['--port 0', '--dev', 'migrate'])
       await here.refuses(`${line} --storage ${url}`, 3, refusal);
-    assert.equal(await linesOf(url, 'SELECT version FROM petstore_schema'), '1000');
+    assert.equal(await linesOf(url, 'SELECT DISTINCT version FROM petstore_schema'), '1000');
     assert.equal((await before.add('Rex')).status, 201);
+  });
+
+  test('a server starts on tables of a later version that are marked compatible', async (t) => {
+    const here = new WorkingFolder(t);
+    const url = await newDatabase();
+    const before = await here.start(`--storage ${url}`);
+    // A migration of a later version, while the server runs.
+    await query(
+      url,
+      `ALTER TABLE petstore_pets ADD COLUMN breed text;
+       UPDATE petstore_schema SET version = ${tablesVersion + 1} WHERE name = 'petstore'`,
+    );
+    assert.equal((await before.add('Rex')).status, 201);
+    const after = await here.start(`--storage ${url}`);
+    assert.equal((await after.add('Tom')).headers.get('location'), '/v1/pets/2');
+    await here.prints(
+      `migrate --storage ${url}`,
+      new RegExp(`is up to date: version ${tablesVersion + 1}\n$`),
+    );
+    await expectStored(url, 2);
+  });
+
+  test('a server on tables of an earlier version exits with 3 and names migrate', async (t) => {
+    const url = await newDatabase();
+    await query(url, 'UPDATE petstore_schema SET version = 10');
+    const told =
+      /^the database has tables of version 10, and version \d+ is needed; run `petstore mi/;
+    const here = new WorkingFolder(t);
+    await here.refuses(`--storage ${url}`, 3, told);
+    await assert.rejects(postgresStorage(url), { ...unusable, version: 10, message: told });
   });
 
   test('--dev creates the tables by itself', async (t) => {
