@@ -17,7 +17,7 @@ const parameters: Readonly<Record<string, RegExp>> = {
   application_name: /./,
 };
 
-/** What to do instead of a parameter that libpq or `pg` knows, and petstore does not. */
+/** The parameters that libpq or `pg` knows and petstore refuses, with what to do instead. */
 const unsupported: Readonly<Record<string, string>> = {
   user: 'write it in front of the host',
   password: 'write it in front of the host',

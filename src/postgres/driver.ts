@@ -102,7 +102,7 @@ function installFolder() {
 /**
  * Returns a client class that closes its connection if connecting fails or if the parser of `pg`
  * throws. Without it, damaged bytes would make the parser throw from a socket's event, which ends
- * the process.
+ * the process: the test "reports a server that is not PostgreSQL" shows it.
  */
 function guardedClient(Client: typeof DriverClient): typeof DriverClient {
   return class extends Client {

@@ -135,7 +135,7 @@ export interface Migration {
   /** The version after it. */
   readonly to: number;
 
-  /** What the administrator should change, one sentence each. */
+  /** Sentences about risks that the administrator should remove. */
   readonly warnings: readonly string[];
 }
 
