@@ -23,6 +23,11 @@ export interface GroupCommitOptions<Item, Result> {
   readonly abandoned: (item: Item) => void;
   /** Returns the approximate size of an item in bytes. An error rejects only this item. */
   readonly bytesOf: (item: Item) => number;
+  /**
+   * Returns the most bytes of the next batch, by `bytesOf`. A batch has at least one item.
+   * @defaultValue no limit
+   */
+  readonly batchBytes?: () => number;
   /** The message of the error if a commit takes too long. */
   readonly hung: string;
 }
@@ -59,6 +64,8 @@ export function groupCommit<Item, Result extends {}>(
 ): GroupCommit<Item, Result> {
   type Caller = {
     readonly item: Item;
+    readonly bytes: number;
+    readonly since: number;
     readonly resolve: (result: Result) => void;
     readonly reject: (reason: unknown) => void;
   };
@@ -66,7 +73,6 @@ export function groupCommit<Item, Result extends {}>(
   // The callers that wait for the next commit.
   const waiting: Caller[] = [];
   let waitingBytes = 0;
-  let oldestAt = 0;
 
   // `running` from the first item until no item waits; `hung` while a commit takes too long.
   let state: 'idle' | 'running' | 'hung' = 'idle';
@@ -75,37 +81,52 @@ export function groupCommit<Item, Result extends {}>(
   // The result of the last item, which comes after all others.
   let lastResult: Promise<Result> | undefined;
 
-  /** Counts an item. @throws PetstoreError `unavailable` if it cannot be accepted */
-  function admit(item: Item) {
+  /** Returns the size of an item. @throws PetstoreError `unavailable` if it cannot be accepted */
+  function admit(item: Item, now: number) {
     if (isClosed) throw closedError();
     if (state === 'hung') throw new PetstoreError('unavailable', options.hung);
 
     const bytes = options.bytesOf(item);
-    const now = performance.now();
-    if (waiting.length === 0) {
-      waitingBytes = 0;
-      oldestAt = now;
-    } else if (
-      waiting.length >= maxItems ||
-      waitingBytes + bytes > maxBytes ||
-      now - oldestAt > maxAgeMs
+    const oldest = waiting[0];
+    if (
+      oldest !== undefined &&
+      (waiting.length >= maxItems ||
+        waitingBytes + bytes > maxBytes ||
+        now - oldest.since > maxAgeMs)
     )
       throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
-
-    waitingBytes += bytes;
+    return bytes;
   }
 
   function add(item: Item) {
+    const since = performance.now();
+    let bytes: number;
     try {
-      admit(item);
+      bytes = admit(item, since);
     } catch (error) {
       options.abandoned(item);
       return Promise.reject(error);
     }
 
-    lastResult = new Promise((resolve, reject) => waiting.push({ item, resolve, reject }));
+    waitingBytes += bytes;
+    lastResult = new Promise((resolve, reject) =>
+      waiting.push({ item, bytes, since, resolve, reject }),
+    );
     if (state === 'idle') void run();
     return lastResult;
+  }
+
+  /** Removes the items of the next batch from those that wait. */
+  function takeBatch() {
+    const most = options.batchBytes?.() ?? Number.POSITIVE_INFINITY;
+    let bytes = 0;
+    const end = waiting.findIndex((caller, index) => {
+      if (index > 0 && bytes + caller.bytes > most) return true;
+      bytes += caller.bytes;
+      return false;
+    });
+    waitingBytes -= bytes;
+    return waiting.splice(0, end < 0 ? waiting.length : end);
   }
 
   async function run() {
@@ -113,7 +134,7 @@ export function groupCommit<Item, Result extends {}>(
     // Other items of this event loop tick join the batch.
     await nextTurn();
     do {
-      await commit(waiting.splice(0));
+      await commit(takeBatch());
 
       await nextTurn();
       await gather();
@@ -156,6 +177,7 @@ export function groupCommit<Item, Result extends {}>(
     state = 'hung';
     const error = new PetstoreError('unavailable', options.hung);
     const refused = waiting.splice(0);
+    waitingBytes = 0;
 
     for (const { item } of refused) options.abandoned(item);
     for (const { reject } of [...batch, ...refused]) reject(error);

@@ -30,6 +30,7 @@
  * writes only the writer's row, and does not wait for the counter.
  */
 import { randomUUID } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
 import {
   hasExpired,
   mismatch,
@@ -40,8 +41,17 @@ import {
 import { PetstoreError, reasonOf } from '../errors.js';
 import { int64Max } from '../json.js';
 import type { IdempotencyKeyUse, StoredText } from '../storage.js';
-import { causeOf, DatabaseFailure, outOfRange, retry, stateOf } from './connections.js';
+import { byteaArray } from './binary.js';
+import {
+  causeOf,
+  DatabaseFailure,
+  outOfRange,
+  overdueStates,
+  retry,
+  stateOf,
+} from './connections.js';
 import type { Row } from './driver.js';
+import { BatchPace } from './pace.js';
 import type { Database } from './schema.js';
 import { keyTakenWords, numberTakenWords, rehearsedWords, type Table } from './statements.js';
 import { readLastId } from './table-reader.js';
@@ -76,6 +86,9 @@ export interface BatchWriter {
    */
   rehearse(record?: PendingRecord): Promise<void>;
 
+  /** The most bytes of the next batch, by `heldBytes`. */
+  readonly batchBytes: number;
+
   /** The state of the last batch; unknown while `settle` is repeated. */
   readonly outcome: 'known' | 'unknown';
 }
@@ -85,6 +98,7 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
   let writerId = randomUUID();
   let lastNumber = 0n;
   let outcome: BatchWriter['outcome'] = 'known';
+  const pace = new BatchPace();
 
   async function storeOnce(records: Batch) {
     const repeats = await readRepeats(records);
@@ -129,10 +143,16 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
   /** Commits one batch and returns its last id. */
   async function commit(records: Batch) {
     const number = ++lastNumber;
+    const bytes = records.reduce((sum, record) => sum + heldBytes(record), 0);
+    const startedAt = performance.now();
 
     try {
-      return lastIdIn(await insert(writerId, number, records));
+      const rows = await insert(writerId, number, records);
+      const serverMs = Number(rows[0]?.['server_ms']);
+      pace.note(bytes, performance.now() - startedAt - serverMs);
+      return lastIdIn(rows);
     } catch (error) {
+      if (overdueStates.test(stateOf(error))) pace.noteLate(bytes);
       // The writer's row was changed, as by a restored backup, so its numbers are useless.
       if (failedWith(numberTakenWords, error)) writerId = randomUUID();
       if (!(error instanceof DatabaseFailure) || error.outcome !== 'unknown') throw error;
@@ -151,7 +171,7 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
       keyUse ? { ...keyUse, n: index + 1 } : [],
     );
 
-    return database.write(table.insertBatch, [
+    const values = [
       writer,
       number,
       records.length,
@@ -161,7 +181,9 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
       uses.map(({ body }) => body),
       uses.map(({ at }) => at),
       uses.map(({ n }) => n),
-    ]);
+    ];
+    // Only a batch of one record can be longer than the pace permits.
+    return database.write(table.insertBatch, values, { mayBeLong: records.length === 1 });
   }
 
   /** Returns the last id of a batch, or undefined if the batch can no longer be stored. */
@@ -193,14 +215,26 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
     get outcome() {
       return outcome;
     },
+
+    get batchBytes() {
+      return pace.bytes;
+    },
   };
 }
 
+/**
+ * Returns how many bytes of memory a waiting record takes: the text, its bytes in a batch and in
+ * the buffer of the driver, and its idempotency key.
+ */
+export function heldBytes({ jsonAfterId, keyUse }: KeyedRecord): number {
+  return 3 * jsonAfterId.length + (keyUse === undefined ? 128 : 640);
+}
+
 /** Returns the statuses of records, '' for a missing status, and the bytes of JSON after the id. */
-export function columnsOf(records: readonly PendingRecord[]): readonly [string[], Buffer[]] {
+export function columnsOf(records: readonly PendingRecord[]): readonly [string[], Buffer] {
   return [
     records.map(({ indexed }) => indexed?.status ?? ''),
-    records.map(({ jsonAfterId }) => Buffer.from(jsonAfterId, 'latin1')),
+    byteaArray(records.map(({ jsonAfterId }) => jsonAfterId)),
   ];
 }
 

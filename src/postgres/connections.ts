@@ -38,6 +38,9 @@ const steadyMs = 1_000;
 /** The shortest time in ms between two renewals of all sessions. */
 const renewMs = 1_000;
 
+/** The SQLSTATE or error code of a statement that took too long, mostly because it waited. */
+export const overdueStates = /^(57014|55P03|ETIMEDOUT)$/;
+
 /** The SQLSTATE of a counter that would exceed the last id. */
 export const outOfRange = '22003';
 
@@ -149,6 +152,22 @@ const setUpOwnSession = `${setUpSession},
   pg_catalog.set_config('search_path', '', false),
   pg_catalog.set_config('row_security', 'off', false)`;
 
+/** The least rate of a line in bytes per ms, at which a long value still arrives. */
+const leastRate = 50;
+
+/** The bytes whose time on the line is part of every statement's time. */
+const usualBytes = 2 ** 16;
+
+/**
+ * Returns for how many ms more a statement may take because it sends long values, in steps, so that
+ * few sessions change their `statement_timeout`.
+ */
+function sendingMs(values: readonly unknown[]) {
+  let bytes = 0;
+  for (const value of values) if (Buffer.isBuffer(value)) bytes += value.length;
+  return bytes <= usualBytes ? 0 : 10_000 * Math.ceil(bytes / leastRate / 10_000);
+}
+
 /** The options of one statement. */
 export interface StatementOptions {
   /** True if each connection prepares the statement and keeps its plan. @defaultValue true */
@@ -157,6 +176,8 @@ export interface StatementOptions {
   readonly isWrite?: boolean;
   /** The longest time in ms, if it is less than that of other statements. */
   readonly statementMs?: number | undefined;
+  /** True if the time of the statement grows with the bytes that it sends. @defaultValue false */
+  readonly mayBeLong?: boolean;
 }
 
 /** Sends a statement with the values of $1, $2 … and returns its rows. */
@@ -205,7 +226,8 @@ export interface Connections {
 interface Session {
   /** The time at which it was made or first seen, by `performance.now()`. */
   readonly since: number;
-  isSetUp: boolean;
+  /** Its `statement_timeout`, in ms; 0 until it is set up. */
+  limitMs: number;
   /** The warning of the database during the last statement, or ''. */
   warning: string;
   removeListeners(): void;
@@ -264,12 +286,14 @@ export async function connectionsTo(
   };
 
   const carryOut: Send = async (text, values = [], options = {}) => {
-    const { isPrepared = true, isWrite = false, statementMs: timeoutMs = statementMs } = options;
+    const { isPrepared = true, isWrite = false, mayBeLong = false } = options;
+    const longerMs = mayBeLong ? sendingMs(values) : 0;
+    const timeoutMs = (options.statementMs ?? statementMs) + longerMs;
     // Named by its text, because another version of this program may share the session.
     const name =
       isPrepared && mayPrepare ? `petstore_${hash('sha256', text).slice(0, 32)}` : undefined;
 
-    const client = await checkOut().catch((error: unknown) => {
+    const client = await checkOut(statementMs + longerMs).catch((error: unknown) => {
       throw new DatabaseFailure(error, 'not done');
     });
     const session = sessionOf(client);
@@ -306,8 +330,11 @@ export async function connectionsTo(
     }
   };
 
-  /** Takes a connection that is set up and not known to be dead or outdated. */
-  async function checkOut(): Promise<PostgresClient> {
+  /**
+   * Takes a connection that is set up and not known to be dead or outdated.
+   * @param limitMs Its `statement_timeout`.
+   */
+  async function checkOut(limitMs: number): Promise<PostgresClient> {
     const connecting = pool.connect();
     const client = await within(connecting, connectMs).catch((error: unknown) => {
       connecting.then((late) => late.release(), ignore);
@@ -317,15 +344,15 @@ export async function connectionsTo(
     const session = sessionOf(client);
     if (session.since < trustedSince) {
       client.release(true);
-      return checkOut();
+      return checkOut(limitMs);
     }
-    if (session.isSetUp) return client;
+    if (session.limitMs === limitMs) return client;
 
     try {
       const text = isOurs ? setUpOwnSession : setUpSession;
-      const setting = client.query({ text, values: [statementMs], ...inBinary });
+      const setting = client.query({ text, values: [limitMs], ...inBinary });
       await within(setting, connectMs);
-      session.isSetUp = true;
+      session.limitMs = limitMs;
       return client;
     } catch (error) {
       client.release(true);
@@ -354,7 +381,7 @@ export async function connectionsTo(
       client.removeListener('end', onEnd);
       client.removeListener('notice', onNotice);
     };
-    const session = { since: performance.now(), isSetUp: false, warning: '', removeListeners };
+    const session = { since: performance.now(), limitMs: 0, warning: '', removeListeners };
     sessions.set(client, session);
     return session;
   }

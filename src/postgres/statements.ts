@@ -96,6 +96,23 @@ const databaseTime = cast(
   'int8',
 );
 
+/** The time in ms since the whole statement has arrived. */
+const serverMs = cast(
+  cast(
+    op(
+      `pg_catalog.date_part('epoch', ${op(
+        'pg_catalog.clock_timestamp()',
+        '-',
+        'pg_catalog.statement_timestamp()',
+      )})`,
+      '*',
+      '1000',
+    ),
+    'int8',
+  ),
+  'text',
+);
+
 /** Returns the time of the database in milliseconds since the epoch. */
 export const selectTime = `SELECT ${cast(databaseTime, 'text')} AS now`;
 
@@ -137,7 +154,8 @@ export interface Table {
    * text; $6 texts after the id; $7 idempotency keys; $8 bodies; $9 times; $10 positions of the
    * records that use the keys, from 1.
    *
-   * It returns the last id, or 0 for an empty batch. It fails if a key was used before
+   * It returns the last id, or 0 for an empty batch; and for how many ms the statement ran, without
+   * its time on the line and without the commit. It fails if a key was used before
    * (`keyTakenWords`), if the writer's row has this number or a higher one (`numberTakenWords`), if
    * a row was not stored, or if the number is 0 and nothing else is wrong (`rehearsedWords`).
    */
@@ -338,7 +356,7 @@ SELECT ${text(`CASE
     WHERE ${equal('id', uuid('$1'))} AND ${op('batch', '>=', int8('$2'))}
   ) THEN ${numberTaken}
   ELSE ${rowMissing}
-END`)} AS last_id`;
+END`)} AS last_id, ${serverMs} AS server_ms`;
   }
 
   /**

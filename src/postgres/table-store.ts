@@ -12,8 +12,8 @@ import { inFlight, PetstoreError } from '../errors.js';
 import { int64Max } from '../json.js';
 import type { Log } from '../log.js';
 import type { IdempotencyKeyUse, PetStorage } from '../storage.js';
-import { batchWriter, type Added, type Batch } from './batch-writer.js';
-import { stateOf } from './connections.js';
+import { batchWriter, heldBytes, type Added, type Batch } from './batch-writer.js';
+import { overdueStates, stateOf } from './connections.js';
 import type { Database } from './schema.js';
 import type { Table } from './statements.js';
 import { readLastId, tableReader } from './table-reader.js';
@@ -23,9 +23,6 @@ const readinessMs = 4_000;
 
 /** The time in ms between two looks whether other servers add. */
 const progressMs = 100;
-
-/** The SQLSTATE or error code of an add that took too long, mostly because it waited for others. */
-const overdueStates = /^(57014|55P03|ETIMEDOUT)$/;
 
 /** The records of one table, with the members of a `PetStorage` for them. */
 export interface TableStore extends Required<Pick<PetStorage, 'waiting' | 'onCommit' | 'ready'>> {
@@ -57,9 +54,8 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
   const commits = groupCommit<KeyedRecord, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
-    // The driver holds the text, its bytes, and hexadecimal digits of these in a list.
-    bytesOf: ({ jsonAfterId, keyUse }) =>
-      4 * jsonAfterId.length + (keyUse === undefined ? 128 : 640),
+    bytesOf: heldBytes,
+    batchBytes: () => writer.batchBytes,
     hung: 'The database does not respond.',
   });
 

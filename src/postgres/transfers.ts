@@ -5,6 +5,7 @@ import type { Log } from '../log.js';
 import { filterOf, type PetDraft } from '../pet.js';
 import type { ImportSource, ImportTarget, StoredText, TextTarget } from '../storage.js';
 import { columnsOf } from './batch-writer.js';
+import { byteaArray } from './binary.js';
 import { copyingMs, servingMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { throwUnusable, waitForDatabase } from './failures.js';
@@ -46,7 +47,9 @@ export async function postgresTarget(url: string, records?: string): Promise<Tex
         `the database gave ids up to ${lastId}; ${first.id} is too low`,
       );
 
-    const rows = await connections.write(table.adoptBatch, adoptValues(table, lastId, texts));
+    const rows = await connections.write(table.adoptBatch, adoptValues(table, lastId, texts), {
+      mayBeLong: true,
+    });
     if (rows.length === 0)
       throw new PetstoreError(
         'storage_in_use',
@@ -71,7 +74,7 @@ function adoptValues(table: Table, lastId: bigint, texts: readonly StoredText[])
     texts.at(-1)?.id ?? lastId,
     texts.map(({ id }) => id),
     texts.map(statusOf),
-    texts.map(({ json }) => Buffer.from(json, 'latin1')),
+    byteaArray(texts.map(({ json }) => json)),
   ];
 }
 
@@ -124,7 +127,9 @@ export async function postgresImport(
       const values = [whole.digest, place, records.length, counter, ...columns, names];
 
       place = await retried(async () => {
-        const [row] = await connections.write(connections.sql.importBatch, values);
+        const [row] = await connections.write(connections.sql.importBatch, values, {
+          mayBeLong: true,
+        });
         return row === undefined ? readPlace() : Number(row['place']);
       });
       return place;

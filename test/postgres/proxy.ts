@@ -52,7 +52,9 @@ export class TcpProxy {
   bytesReceived = 0;
   /** The rate of all connections together towards clients. */
   bytesPerSecond = Number.POSITIVE_INFINITY;
-  #narrowUntil = 0;
+  /** The rate of all connections together towards the server. */
+  bytesPerSecondUp = Number.POSITIVE_INFINITY;
+  #narrowUntil = { down: 0, up: 0 };
   /** The number of replies that were dropped or replaced by a fault. */
   repliesLost = 0;
   /**
@@ -121,13 +123,13 @@ export class TcpProxy {
         if (isReply) this.bytesReceived += bytes.length;
         else this.bytesSent += bytes.length;
         const deliver = () => (isReply ? this.#reply(bytes, client) : server.write(bytes));
-        const delayMs = (this.#mode === 'far' ? farMs : 0) + (isReply ? this.#delayOf(bytes) : 0);
+        const delayMs = (this.#mode === 'far' ? farMs : 0) + this.#delayOf(bytes, isReply);
         if (delayMs === 0 && arrived === undefined) {
           deliver();
           return;
         }
         // Does not read more while these bytes are delayed.
-        if (this.bytesPerSecond !== Number.POSITIVE_INFINITY) one.pause();
+        if (this.#rateOf(isReply) !== Number.POSITIVE_INFINITY) one.pause();
         // Later bytes never overtake earlier ones.
         const mine = Promise.all([arrived, sleep(delayMs, undefined, { ref: false })]).then(() => {
           if (arrived === mine) arrived = undefined;
@@ -139,12 +141,17 @@ export class TcpProxy {
     }
   }
 
+  #rateOf(isReply: boolean): number {
+    return isReply ? this.bytesPerSecond : this.bytesPerSecondUp;
+  }
+
   /** Returns after how many ms these bytes arrive at the rate, after earlier bytes. */
-  #delayOf(bytes: Buffer): number {
+  #delayOf(bytes: Buffer, isReply: boolean): number {
     const now = performance.now();
-    this.#narrowUntil =
-      Math.max(this.#narrowUntil, now) + (1_000 * bytes.length) / this.bytesPerSecond;
-    return this.#narrowUntil - now;
+    const direction = isReply ? 'down' : 'up';
+    const since = Math.max(this.#narrowUntil[direction], now);
+    this.#narrowUntil[direction] = since + (1_000 * bytes.length) / this.#rateOf(isReply);
+    return this.#narrowUntil[direction] - now;
   }
 
   #reply(reply: Buffer, client: Socket): void {
