@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # What failed half-way is not taken for built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format api test-node check-ecosystem torture mutants bench bench-guard bench-right evidence evidence-check seed screenshots build clean
+.PHONY: help run test lint format api test-node test-documented check-ecosystem torture mutants bench bench-guard bench-right evidence evidence-check seed screenshots build clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ api: build ## Write the public types anew into docs/api.d.ts, which a test compa
 test-node: node_modules/.package-lock.json ## Run what depends on the Node on another one, such as NODE=24, which the package `node` brings
 	npm run --silent build-tests
 	npx --yes --package=node@$(or $(NODE),$(error Say which: make test-node NODE=24)) -- sh -c 'node --version | grep "^v$(NODE)\." && node --test --test-reporter=spec --test-concurrency=8 --test-timeout=480000 test-dist/http/*.test.js test-dist/plugins/*.test.js test-dist/standalone/*.test.js test-dist/storage/*.test.js'
+
+test-documented: node_modules/.package-lock.json ## Run the tests of HTTP on the documented interface of Node alone (C79), but for named exceptions
+	npm run --silent build-tests
+	node --import tsx test/documented.ts
 
 check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Try the package and the clients and frameworks of others; CLIENTS="package prism" chooses
 	node --import tsx test/ecosystem/generate.ts

@@ -305,6 +305,8 @@ type HeaderMaker = (request: PluginRequest) => HeaderValues;
 
 type HeaderValues = Readonly<Record<string, string>> | Headers | readonly string[];
 
+type HttpMode = 'fast' | 'documented';
+
 interface IdempotencyKeyUse {
     readonly key: string;
     readonly body: string;
@@ -382,12 +384,14 @@ interface ListenOptions {
     readonly host?: string;
     readonly tls?: TlsPair;
     readonly keepAliveSeconds?: number;
+    readonly nodeInterface?: NodeInterface;
 }
 
 interface Listening {
     readonly url: string;
     readonly port: number;
     readonly setTls: (tls: TlsPair) => void;
+    readonly mode: HttpMode;
     readonly cutRequests: number;
 }
 
@@ -425,6 +429,8 @@ class MissingTables extends PetstoreError {
 }
 
 type NextOperation = (hold?: () => PromiseLike<unknown>) => Promise<Reply>;
+
+type NodeInterface = 'auto' | 'check' | 'documented';
 
 type Notice = Readonly<Partial<Record<'severity' | 'message' | 'routine', string | undefined>>>;
 
@@ -586,6 +592,7 @@ type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 interface PluginHost {
     route(route: Route): void;
     routes(): readonly RouteSummary[];
+    ports(): readonly PortSummary[];
     onStart(callback: StartCallback): void;
     addHeaders(make: HeaderMaker): void;
     around(wrapper: Wrapper): void;
@@ -609,6 +616,11 @@ interface PluginRequest {
 }
 
 type PoolEvents = Emitter<'error', Error> & Emitter<'connect', PostgresClient>;
+
+interface PortSummary {
+    readonly url: string;
+    readonly mode: 'fast' | 'documented';
+}
 
 interface PostgresClient extends ClientEvents {
     query(query: Query): Promise<{

@@ -103,6 +103,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     ...hooks.host,
     route: (route: Route) => routes.add(checkedRoute(route)),
     routes: () => routes.present().map(({ path, allowed }) => ({ path, methods: allowed })),
+    ports: () => endpoint.ports(),
     storage,
     clock,
     log,
@@ -311,6 +312,10 @@ class RequestService implements PetstoreService {
   /** Logs an error in this program (C49). */
   logError(thrown: unknown): void {
     this.#parts.log('error', 'internal error', { error: detailOf(thrown) });
+  }
+
+  logWarning(message: string, fields: Readonly<Record<string, unknown>>): void {
+    this.#parts.log('warn', message, fields);
   }
 
   /** Reports a response to the plugins; `message` is undefined if the client sent no HTTP. */

@@ -34,6 +34,13 @@ import type { PetStorage } from './storage.js';
  */
 export type Plugin = (host: PluginHost) => void | PromiseLike<void>;
 
+/** A port that the petstore listens on. */
+export interface PortSummary {
+  readonly url: string;
+  /** The interface of Node in use: `fast` with undocumented behaviour, else `documented` (C79). */
+  readonly mode: 'fast' | 'documented';
+}
+
 /** The host of a plugin: the functions by which it registers hooks and routes. */
 export interface PluginHost {
   /**
@@ -43,6 +50,8 @@ export interface PluginHost {
   route(route: Route): void;
   /** Returns the routes that are served now, without those past their sunset (C35). */
   routes(): readonly RouteSummary[];
+  /** Returns the ports that the petstore listens on. */
+  ports(): readonly PortSummary[];
   /**
    * Calls back after all plugins have started, when all routes are known. If no plugin is async,
    * that is before `createPetstore` returns. An error of the callback is thrown by
@@ -246,7 +255,7 @@ export class Hooks {
   }
 
   /** The functions of the host that register hooks. */
-  readonly host: Omit<PluginHost, 'route' | 'routes' | 'storage' | 'clock' | 'log'> = {
+  readonly host: Omit<PluginHost, 'route' | 'routes' | 'ports' | 'storage' | 'clock' | 'log'> = {
     around: (wrapper) => void this.#wrappers.push(checkFunction('around', wrapper)),
     addHeaders: (make) => void this.#makers.push(checkFunction('addHeaders', make)),
     onReply: (watcher) => void this.#watchers.push(checkFunction('onReply', watcher)),

@@ -9,6 +9,7 @@ import {
   optionsHelp,
   serverOptions,
   Settings,
+  readNodeInterface,
   suggestion,
   type OptionName,
   type Run,
@@ -143,7 +144,9 @@ async function runCommand(settings: Settings): Promise<void> {
     const { version }: { readonly version: string } = createRequire(import.meta.url)(
       '../../package.json',
     );
-    return print([version]);
+    const { modeFor } = await import('../http/index.js');
+    const mode = await modeFor(readNodeInterface(settings));
+    return print([version, `HTTP on Node ${process.versions.node}: ${mode}`]);
   }
 
   const isHelp = name === 'help';

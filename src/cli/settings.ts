@@ -1,5 +1,5 @@
 /** The options of the process: their table, their values, and refusals that name their source. */
-import { loadTls } from '../http/index.js';
+import { defaultInterface, loadTls, nodeInterfaces, type NodeInterface } from '../http/index.js';
 import type { TlsPair } from '../index.js';
 import { readRegularFile } from './files.js';
 import { helpRow } from './help.js';
@@ -102,6 +102,13 @@ const options = {
     value: 'SECONDS',
     about: 'close a connection after it was idle for SECONDS',
     fallback: '72',
+  },
+
+  '--node-interface': {
+    variable: 'PETSTORE_NODE_INTERFACE',
+    value: 'NAME',
+    about: "auto, check (this Node first), or documented (only Node's documented interface)",
+    fallback: 'auto',
   },
 
   '--base-url': {
@@ -457,4 +464,9 @@ export async function readTlsFiles(settings: Settings): Promise<TlsPair | undefi
     'give a certificate in PEM, its chain after it, and its private key without a passphrase';
   await orRefuse(`${files} do not serve HTTPS`, hint, () => checkTlsPair(pair));
   return pair;
+}
+
+/** Returns the value of `--node-interface`. @throws Refusal if it is not valid */
+export function readNodeInterface(settings: Settings): NodeInterface {
+  return readWord(settings.get('--node-interface', defaultInterface()), nodeInterfaces);
 }

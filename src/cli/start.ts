@@ -24,6 +24,7 @@ import { loadPlugins } from './plugins.js';
 import { requestLog } from './request-log.js';
 import {
   read,
+  readNodeInterface,
   readTlsFiles,
   readWholeNumber,
   readWord,
@@ -129,6 +130,7 @@ async function readOptions(settings: Settings) {
     1,
     largestKeepAliveSeconds,
   );
+  const nodeInterface = readNodeInterface(settings);
   const baseUrl = readUrl(settings.find('--base-url'));
   const stagingBaseUrl = readUrl(settings.find('--staging-base-url'));
   const setClock = readClock(settings.find('--clock'), named);
@@ -163,6 +165,7 @@ async function readOptions(settings: Settings) {
     seed,
     drainSeconds,
     keepAliveSeconds,
+    nodeInterface,
     /** The pair in use; SIGHUP replaces it. */
     tls,
     logLevel,
@@ -290,7 +293,8 @@ function memoryFor({ seed, setClock }: Options): PetStorage {
  * @throws Refusal
  */
 async function serve(server: Server, storage: PetStorage): Promise<Listening | undefined> {
-  const { host, port, keepAliveSeconds, tls, petstoreOptions, apiKeys, plugins } = server;
+  const { host, port, keepAliveSeconds, nodeInterface, tls, petstoreOptions, apiKeys, plugins } =
+    server;
   const { settings, log, logLevel, logFormat } = server;
   const { clock } = petstoreOptions;
   if (clock !== undefined)
@@ -315,6 +319,7 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
       host,
       port,
       keepAliveSeconds,
+      nodeInterface,
       ...(tls && { tls }),
     });
   } catch (error) {

@@ -2,12 +2,12 @@
  * One connection of the petstore's own server. It serves one request at a time (C44, C51 to C55).
  */
 import type { Socket } from 'node:net';
-import { performance } from 'node:perf_hooks';
 import { setImmediate } from 'node:timers';
 import { PetstoreError } from '../errors.js';
 import { replyTo, type Pieces, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
+import { Deadlines } from './deadlines.js';
 import type { Exchange } from './exchange.js';
 import { headerValue, requestTimeout } from './head.js';
 import {
@@ -48,6 +48,8 @@ export interface PetstoreService {
   replyToParserError(error: PetstoreError, header: Message['header']): Reply;
   /** Logs an error in this program. */
   logError(error: unknown): void;
+  /** Logs a warning about this Node. */
+  logWarning(message: string, fields: Readonly<Record<string, unknown>>): void;
   /** Counts and reports a response. Omit `message` if the client sent no valid HTTP. */
   reportResponse(status: number, message?: Message, routed?: RoutedReply): void;
   /** True if each connection must close after the requests that have arrived. */
@@ -71,30 +73,37 @@ export interface SharedState {
  * The limits of queued requests on one connection and on all connections (C52). A queued request
  * takes some 7 KB, and 30 µs to parse.
  */
-const maxQueued = 256;
-const maxQueuedInTotal = 2_048;
-
-/** The bytes of its responses that a client must read in each `readPeriodMs` (C44). */
-const minReadBytes = 65_536;
-const readPeriodMs = 60_000;
-/** The time for which a client may read nothing while long responses are queued (C55). */
-const maxStallMs = 5_000;
+export const maxQueued = 256;
+export const maxQueuedInTotal = 2_048;
 
 /** The time for which a client may go on sending a request head during shutdown (C48). */
-const stopLingerMs = 250;
-
-/** The time limit for a head (C44). */
-export const headMs = 10_000;
-/** The time limit for a whole request (C44). */
-const requestMs = 30_000;
+export const stopLingerMs = 250;
 
 const connectionLost = new PetstoreError(
   'bad_request',
   'The connection ended in the middle of the body.',
 );
 
+/** A connection, as its port uses it. */
+export interface PortConnection {
+  /** Checks all time limits. To be called twice a second. */
+  sweep(now: number): void;
+  /**
+   * Closes the connection if no request is in flight (C48).
+   * @param error The response if part of a head has arrived.
+   */
+  closeIfIdle(error: PetstoreError): void;
+  /**
+   * Closes the connection with an error. The error becomes the response to the latest request if
+   * that is still arriving. Otherwise the error is sent after all other responses.
+   */
+  closeWithError(error: PetstoreError): void;
+  /** The number of requests whose response is not sent completely. */
+  readonly requestsInFlight: number;
+}
+
 /** A connection, which queues requests and sends their responses. */
-export class Connection implements ConnectionHandler<Exchange> {
+export class Connection implements ConnectionHandler<Exchange>, PortConnection {
   readonly #socket: Socket;
   readonly #shared: SharedState;
   readonly #connectionHeaders: ConnectionHeaders;
@@ -111,28 +120,14 @@ export class Connection implements ConnectionHandler<Exchange> {
   /** The error response that is sent last, before the connection closes (C52). */
   #lastReply: Reply | undefined;
 
-  /** The time at which the connection opened, or a sweep first saw it idle after a response. */
-  #idleSince: number | undefined = performance.now();
-  /** The time at which a sweep first saw bytes of the next head. */
-  #headSince: number | undefined;
-  /** The time at which the limit of the current request begins; set by a sweep if undefined. */
-  #requestSince: number | undefined;
-  /** True if Node has reported that the next head is late. */
-  #isHeadLate = false;
-  /** True until the first request. */
-  #isNew = true;
-  /** The number of bytes that had arrived at the end of the last request. */
-  #bytesAtEnd = 0;
-
-  /** The number of bytes that the client has read, and the time at which it last read some. */
-  #progress = { bytes: 0, at: performance.now() };
-  /** The value of `#progress` when the client had last read `minReadBytes` more. */
-  #sufficientProgress = this.#progress;
+  readonly #deadlines: Deadlines;
 
   constructor(socket: Socket, shared: SharedState, connectionHeaders: ConnectionHeaders) {
     this.#socket = socket;
     this.#shared = shared;
     this.#connectionHeaders = connectionHeaders;
+    const { keepAliveSeconds } = connectionHeaders;
+    this.#deadlines = new Deadlines(socket, shared.unsent, keepAliveSeconds);
     takeOverSocket(socket, this);
 
     // A client that is gone looks the same as a client that closed only its sending side.
@@ -150,7 +145,7 @@ export class Connection implements ConnectionHandler<Exchange> {
     exchange.resetsBefore = this.#shared.service.resets;
     if (this.#state === 'idle') {
       this.#state = 'busy';
-      return void this.#start(exchange, this.#headSince ?? exchange.startedAt);
+      return void this.#start(exchange, exchange.startedAt);
     }
 
     this.#queue.push(exchange);
@@ -163,8 +158,7 @@ export class Connection implements ConnectionHandler<Exchange> {
   }
 
   fail(error: PetstoreError | undefined, rawHeaders?: readonly string[]): void {
-    // `#sweepRequests` checks the time limits.
-    if (error === requestTimeout) this.#isHeadLate = true;
+    if (error === requestTimeout) this.#deadlines.reportLateHead();
     else if (error === undefined || this.#socket.bytesRead === 0) this.#socket.destroy();
     else this.closeWithError(error, rawHeaders);
   }
@@ -173,20 +167,14 @@ export class Connection implements ConnectionHandler<Exchange> {
     return this.#queue.length === 0;
   }
 
-  /** The number of requests whose response is not sent completely. */
   get requestsInFlight(): number {
     return (this.#current === undefined ? 0 : 1) + this.#queue.length;
   }
 
   hasReceivedOnly(packet: Buffer): boolean {
-    const bytes = this.#socket.bytesRead - this.#bytesAtEnd;
-    return this.#state === 'idle' && bytes === packet.length;
+    return this.#state === 'idle' && this.#deadlines.bytesSinceEnd === packet.length;
   }
 
-  /**
-   * Closes the connection with an error. The error becomes the response to the latest request if
-   * that is still arriving. Otherwise the error is sent after all other responses.
-   */
   closeWithError(error: PetstoreError, rawHeaders?: readonly string[]): void {
     if (this.#state === 'closing') return;
     const latest = this.#latest;
@@ -200,65 +188,17 @@ export class Connection implements ConnectionHandler<Exchange> {
     if (this.#current === undefined) this.#close();
   }
 
-  /**
-   * Closes the connection if no request is in flight (C48).
-   * @param error The response if part of a head has arrived.
-   */
   closeIfIdle(error: PetstoreError): void {
     if (this.#state !== 'idle') return;
-    if (this.#isHeadArriving) this.#lastReply = replyTo(error);
+    if (this.#deadlines.bytesSinceEnd > 0) this.#lastReply = replyTo(error);
     this.#close(stopLingerMs);
   }
 
-  /** Checks all time limits. To be called twice a second. */
   sweep(now: number): void {
-    this.#sweepRequests(now);
-    this.#sweepReading(now);
-  }
-
-  /**
-   * Closes the connection if a head or a request takes too long to arrive, or if none arrives. The
-   * limits do not depend on Node's timers.
-   */
-  #sweepRequests(now: number): void {
-    if (this.#current !== undefined) {
-      this.#requestSince ??= now;
-      const isLate = !this.#current.readableEnded && now - this.#requestSince > requestMs;
-      if (isLate) this.closeWithError(requestTimeout);
-      return;
-    }
-
-    this.#idleSince ??= now;
-    if (this.#isHeadArriving) this.#headSince ??= now;
-    // The limit of the first head begins when the connection opens. A head in the last packet of
-    // the previous request, which only Node reports, has its limit from the response on.
-    const beginsIdle = this.#isNew || this.#isHeadLate;
-    const headSince = beginsIdle ? this.#idleSince : this.#headSince;
-    const keepAliveMs = 1_000 * this.#connectionHeaders.keepAliveSeconds;
-    if (headSince === undefined) {
-      if (now - this.#idleSince > keepAliveMs) this.#close();
-    } else if (now - headSince > headMs) {
-      if (this.#socket.bytesRead === 0) this.#socket.destroy();
-      else this.closeWithError(requestTimeout);
-    }
-  }
-
-  /** True if bytes have arrived since the end of the last request. */
-  get #isHeadArriving(): boolean {
-    return this.#socket.bytesRead > this.#bytesAtEnd;
-  }
-
-  /** Destroys the connection if the client reads its responses too slowly. */
-  #sweepReading(now: number): void {
-    const { bytesWritten, writableLength } = this.#socket;
-    const bytes = bytesWritten - writableLength;
-    const hasReadAll = writableLength === 0;
-    if (hasReadAll || bytes > this.#progress.bytes) this.#progress = { bytes, at: now };
-    if (hasReadAll || bytes - this.#sufficientProgress.bytes >= minReadBytes)
-      this.#sufficientProgress = this.#progress;
-
-    const isStalled = this.#shared.unsent.isFull && now - this.#progress.at > maxStallMs;
-    if (isStalled || now - this.#sufficientProgress.at > readPeriodMs) this.#socket.destroy();
+    const limit = this.#deadlines.check(now, this.#current?.readableEnded === false);
+    if (limit === 'request') this.closeWithError(requestTimeout);
+    else if (limit === 'idle') this.#close();
+    else if (limit === 'reading') this.#socket.destroy();
   }
 
   /** The latest request without a response. Only its body can be incomplete. */
@@ -266,17 +206,9 @@ export class Connection implements ConnectionHandler<Exchange> {
     return this.#queue.at(-1) ?? this.#current;
   }
 
-  /**
-   * Handles a request.
-   * @param since The time at which its limit begins. Undefined for a queued request, whose limit
-   * begins with the next sweep, because the server did not read its body before.
-   */
-  #start(exchange: Exchange, since?: number): void {
+  #start(exchange: Exchange, arrivedAt?: number): void {
     this.#current = exchange;
-    this.#requestSince = since;
-    this.#headSince = undefined;
-    this.#isHeadLate = false;
-    this.#isNew = false;
+    this.#deadlines.beginRequest(arrivedAt);
 
     const { service } = this.#shared;
     void service.handle(exchange).then((routed) =>
@@ -364,11 +296,10 @@ export class Connection implements ConnectionHandler<Exchange> {
   #finish(unsentBytes: number): void {
     this.#shared.unsent.remove(unsentBytes);
     if (this.#state === 'closing' && this.isQueueEmpty) this.#close();
-    const { resetsBefore = 0, bytesAtEnd = this.#socket.bytesRead } = this.#current ?? {};
+    const { resetsBefore = 0, bytesAtEnd } = this.#current ?? {};
     this.#current?.finishResponse();
     this.#current = undefined;
-    this.#idleSince = undefined;
-    this.#bytesAtEnd = bytesAtEnd;
+    this.#deadlines.endRequest(bytesAtEnd);
 
     const next = this.#queue.shift();
     if (next !== undefined) {

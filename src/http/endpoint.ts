@@ -10,11 +10,13 @@ import type { PetstoreService, SharedState } from './connection.js';
 import { GuestRequest } from './guest-request.js';
 import { GuestResponse } from './guest-response.js';
 import { toHead } from './head.js';
+import { defaultInterface, modeFor, nodeInterfaces } from './mode.js';
 import { mountOf } from './mount.js';
 import {
   largestKeepAliveSeconds,
   openPort,
   stoppingError,
+  type HttpMode,
   type Listening,
   type ListenOptions,
   type Port,
@@ -24,7 +26,7 @@ import { allHeaders, HttpDate, UnsentBytes } from './wire.js';
 /** Receives the requests of one petstore from ports, from other servers and from `fetch`. */
 export class Endpoint {
   readonly #shared: SharedState;
-  readonly #stops: Port['stop'][] = [];
+  readonly #ports: Port[] = [];
 
   constructor(service: PetstoreService) {
     const date = new HttpDate(service);
@@ -50,11 +52,14 @@ export class Endpoint {
       host: true,
       tls: true,
       keepAliveSeconds: true,
+      nodeInterface: true,
     });
     // Node would use a string as the path of a Unix socket.
     if (options.port !== undefined && !Number.isInteger(options.port))
       throw new TypeError('port must be an integer');
-    const { keepAliveSeconds = 1 } = options;
+    const { keepAliveSeconds = 1, nodeInterface = defaultInterface() } = options;
+    if (!nodeInterfaces.includes(nodeInterface))
+      throw new TypeError(`nodeInterface must be one of ${nodeInterfaces.join(', ')}`);
     const isInRange = keepAliveSeconds >= 1 && keepAliveSeconds <= largestKeepAliveSeconds;
     if (!Number.isInteger(keepAliveSeconds) || !isInRange)
       throw new TypeError(
@@ -63,8 +68,10 @@ export class Endpoint {
 
     const { service } = this.#shared;
     if (service.isStopping) throw stoppingError();
-    const { stop, listening } = await openPort(this.#shared, options);
-    this.#stops.push(stop);
+    const mode = await modeFor(nodeInterface, service);
+    const port = await openPort(this.#shared, mode, options);
+    const { stop, listening } = port;
+    this.#ports.push(port);
     if (!service.isStopping) return listening;
     // The petstore was closed meanwhile, and did not know this port.
     await stop(0);
@@ -73,7 +80,12 @@ export class Endpoint {
 
   /** Closes all ports. Requests in flight have `graceMs` to finish. */
   async stop(graceMs: number): Promise<void> {
-    await Promise.all(this.#stops.map((stop) => stop(graceMs)));
+    await Promise.all(this.#ports.map(({ stop }) => stop(graceMs)));
+  }
+
+  /** Returns the address and mode of each port. */
+  ports(): readonly { readonly url: string; readonly mode: HttpMode }[] {
+    return this.#ports.map(({ listening: { url, mode } }) => ({ url, mode }));
   }
 
   /**

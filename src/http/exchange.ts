@@ -2,14 +2,11 @@
 import { performance } from 'node:perf_hooks';
 import type { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
-import { headerValue, parseHead, type Head } from './head.js';
+import { hasCloseOption, headerValue, parseHead, type Head } from './head.js';
 import { NodeRequest } from './node.js';
 
 /** The size of an unread body at which the server stops reading the socket. */
 const maxUnreadBytes = 65_536;
-
-/** The option `close` in a Connection header (RFC 9110 section 7.6.1). */
-const closeOption = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i;
 
 /** A request as the petstore sees it. Its body is collected in one buffer. */
 export class Exchange extends NodeRequest implements Message {
@@ -68,7 +65,7 @@ export class Exchange extends NodeRequest implements Message {
   readHead(): Head {
     const head = parseHead(this);
     this.#hasUpgrade = head.upgrade !== undefined;
-    this.#wantsClose = head.connection !== undefined && closeOption.test(head.connection);
+    this.#wantsClose = head.connection !== undefined && hasCloseOption(head.connection);
     this.#awaitsContinue = head.expect?.toLowerCase() === '100-continue';
     return head;
   }

@@ -50,6 +50,11 @@ export function headerValue(rawHeaders: readonly string[], name: string): string
   return values.length === 0 ? undefined : values.join(', ');
 }
 
+/** True if a Connection header has the option `close` (RFC 9110 section 7.6.1). */
+export function hasCloseOption(connection: string): boolean {
+  return /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i.test(connection);
+}
+
 const limits =
   'The request target and the headers must have at most 16384 bytes each, and 100 header lines.';
 /** The error for a request over these limits (C43). */

@@ -19,14 +19,6 @@ export abstract class NodeRequest extends IncomingMessage {
   declare method: string;
 
   /**
-   * Empty, because Node itself responds to a request that has Expect in `headers`. The petstore
-   * responds to Expect (C45).
-   * Node: `parserOnIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
-   * Held by conformance: "C45 Expect: 100-continue gets".
-   */
-  override headers = {};
-
-  /**
    * True once the body is complete. Otherwise Node would wait for the end of the stream by a
    * listener on each request.
    * Node: `clearIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
@@ -146,10 +138,12 @@ export function takeOverServer<Request extends NodeRequest>(
   Object.assign(server, { httpAllowHalfOpen: true });
 
   const accept = (request: Request) => handlers.get(request.socket)?.accept(request);
-  server.on('request', (request: Request, response: ServerResponse) => {
-    request.response = response;
-    accept(request);
-  });
+  // The petstore itself responds to Expect (C45).
+  for (const event of ['request', 'checkContinue', 'checkExpectation'])
+    server.on(event, (request: Request, response: ServerResponse) => {
+      request.response = response;
+      accept(request);
+    });
   // A CONNECT has an event of its own.
   // Node: `onParserExecuteCommon` (lib/_http_server.js) in 20, 22, 24, 26.
   // Held by framing: "C42 opens no tunnel for CONNECT".
@@ -223,7 +217,7 @@ function withoutTabs(packet: Buffer): Buffer | undefined {
  * in 20, 22, 24, 26.
  * Held by framing: "C42 rejects malformed requests".
  */
-type ClientError = Partial<
+export type ClientError = Partial<
   Readonly<{ code: string; reason: string; rawPacket: Buffer; bytesParsed: number }>
 >;
 
@@ -234,7 +228,7 @@ type ClientError = Partial<
  * Held by slow: "C44 gives a"; conformance: "C43 a target or header block"; framing: "C42 rejects
  * malformed requests"; pipelining: "C52 responds to a good request, then".
  */
-function toPetstoreError(error: ClientError): PetstoreError | undefined {
+export function toPetstoreError(error: ClientError): PetstoreError | undefined {
   const { code = '', reason = 'malformed' } = error;
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTimeout;
   if (code === 'HPE_HEADER_OVERFLOW') return headersTooLarge;
@@ -264,7 +258,7 @@ function isUnknownMethod({ code, reason, rawPacket, bytesParsed = 0 }: ClientErr
 }
 
 /** Returns the headers of a request with an unknown method, as far as the packet has them. */
-function headersOfUnknownMethod(error: ClientError): readonly string[] | undefined {
+export function headersOfUnknownMethod(error: ClientError): readonly string[] | undefined {
   const { rawPacket, bytesParsed = 0 } = error;
   if (rawPacket === undefined || !isUnknownMethod(error)) return undefined;
 

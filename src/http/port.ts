@@ -1,14 +1,16 @@
 /** A listening port: Node's server, its limits, its connections and its shutdown. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers';
 import { PetstoreError } from '../errors.js';
-import { Connection, type SharedState } from './connection.js';
+import { Connection, type PortConnection, type SharedState } from './connection.js';
+import { connectionsOf, type ConnectionEvent } from './open-connections.js';
+import { serveDocumented } from './documented.js';
 import { closePort, takeOverServer } from './node.js';
-import { httpOptions, sweepMs } from './server-options.js';
+import { documentedOptions, fastOptions, sweepMs } from './server-options.js';
 import type { TlsPair } from './tls.js';
 import { ConnectionHeaders } from './wire.js';
 
@@ -33,7 +35,21 @@ export interface ListenOptions {
    * @defaultValue 72
    */
   readonly keepAliveSeconds?: number;
+  /**
+   * Which interface of Node the port uses (C79, C80). `auto` and `check` use undocumented behaviour
+   * of Node, which is about twice as fast, unless a self-check shows that this Node lacks it.
+   * `auto` checks only versions of Node that were not tested; `check` checks every version.
+   * `documented` never uses it.
+   * @defaultValue `auto`; `check` if the environment variable PETSTORE_SELF_CHECK is 1
+   */
+  readonly nodeInterface?: NodeInterface;
 }
+
+/** The interface of Node that a port may use (C79, C80). */
+export type NodeInterface = 'auto' | 'check' | 'documented';
+
+/** The interface of Node that a port uses (C79). */
+export type HttpMode = 'fast' | 'documented';
 
 /** The largest `keepAliveSeconds`: one day. */
 export const largestKeepAliveSeconds = 86_400;
@@ -49,6 +65,11 @@ export interface Listening {
    * then stays in use
    */
   readonly setTls: (tls: TlsPair) => void;
+  /**
+   * The interface of Node in use: `fast` with undocumented behaviour of Node, or only the
+   * `documented` one (C79).
+   */
+  readonly mode: HttpMode;
   /** The number of requests that were cut because they took too long during `close`. */
   readonly cutRequests: number;
 }
@@ -74,11 +95,13 @@ export const loadTls = () => import('./tls.js');
  */
 export async function openPort(
   shared: SharedState,
+  mode: HttpMode,
   { port = 3000, host = '127.0.0.1', tls, keepAliveSeconds = 72 }: ListenOptions,
 ): Promise<Port> {
-  const https = tls === undefined ? undefined : (await loadTls()).createTlsServer(httpOptions, tls);
+  const options = mode === 'fast' ? fastOptions : documentedOptions(keepAliveSeconds);
+  const https = tls === undefined ? undefined : (await loadTls()).createTlsServer(options, tls);
   const secure = https?.server;
-  const server = secure ?? createServer(httpOptions);
+  const server = secure ?? createServer(options);
   // Node reads these only as members of the server, not as options.
   Object.assign(server, { timeout: 0, maxRequestsPerSocket: 0 });
   // 64 files are reserved for everything else (C54).
@@ -87,12 +110,11 @@ export async function openPort(
   server.maxHeadersCount = 101;
 
   const connectionHeaders = new ConnectionHeaders(shared.date, keepAliveSeconds);
-  const connections = new Map<Socket, Connection>();
-  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
-    connections.set(socket, new Connection(socket, shared, connectionHeaders));
-    socket.once('close', () => connections.delete(socket));
-  });
-  takeOverServer(server, connections);
+  const event = secure ? 'secureConnection' : 'connection';
+  const connections: ReadonlyMap<Socket, PortConnection> =
+    mode === 'fast'
+      ? serveFast(server, event, shared, connectionHeaders)
+      : serveDocumented(server, event, shared, connectionHeaders);
 
   /** The sockets whose TLS handshake is not complete, by the result of `addressesOf`. */
   const handshakes = new Map<string, Socket>();
@@ -133,6 +155,7 @@ export async function openPort(
   const listening: Listening = {
     url: `${secure ? 'https' : 'http'}://${name}:${bound.port}`,
     port: bound.port,
+    mode,
     setTls: (pair) => {
       if (https === undefined) throw new TypeError('setTls needs a port that listens with TLS');
       https.setPair(pair);
@@ -163,6 +186,19 @@ export async function openPort(
       for (const timer of [...timers, sweeper]) clearTimeout(timer);
     },
   };
+}
+
+/** Serves the connections of a server by undocumented behaviour of Node. */
+function serveFast(
+  server: Server,
+  event: ConnectionEvent,
+  shared: SharedState,
+  headers: ConnectionHeaders,
+): ReadonlyMap<Socket, Connection> {
+  const create = (socket: Socket) => new Connection(socket, shared, headers);
+  const connections = connectionsOf(server, event, create);
+  takeOverServer(server, connections);
+  return connections;
 }
 
 /** Returns the addresses of both ends, which a TLS socket shares with its TCP socket. */

@@ -2,18 +2,16 @@
  * Every option of Node's HTTP servers (C67). All are set, because the defaults differ between
  * versions of Node, and `NODE_OPTIONS` changes some of them.
  */
-import { headMs } from './connection.js';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { headMs } from './deadlines.js';
 import { Exchange } from './exchange.js';
 import { SilentResponse } from './node.js';
 
 /** The interval of the sweeps, which check the time limits (C44). */
 export const sweepMs = 500;
 
-/** The options of a server, without those of TLS. */
-export const httpOptions = {
-  IncomingMessage: Exchange,
-  ServerResponse: SilentResponse,
-
+/** The options of every server, without those of TLS. */
+const commonOptions = {
   // Overrides `--insecure-http-parser`, because only the strict parser prevents request smuggling.
   // A version of Node with `httpValidation` rejects both options together.
   insecureHTTPParser: false,
@@ -46,3 +44,19 @@ export const httpOptions = {
   keepAliveInitialDelay: 0,
   highWaterMark: 16_384,
 };
+
+/** The options of a server that uses undocumented behaviour of Node. */
+export const fastOptions = {
+  ...commonOptions,
+  IncomingMessage: Exchange,
+  ServerResponse: SilentResponse,
+};
+
+/** The options of a server that uses only the documented interface of Node (C79). */
+export const documentedOptions = (keepAliveSeconds: number) => ({
+  ...commonOptions,
+  IncomingMessage,
+  ServerResponse,
+  // Node sends it in the header Keep-Alive.
+  keepAliveTimeout: 1_000 * keepAliveSeconds,
+});

@@ -58,7 +58,7 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
   if (given !== undefined && !isRegistry(given))
     throw new TypeError('metricsPlugin: registry must be a Registry of prom-client');
 
-  return ({ storage, onReply, route: serve }) => {
+  return ({ storage, onReply, ports, route: serve }) => {
     const registry = given ?? new Registry();
     const registers = [registry];
     const ofProcess = given === undefined ? metricsOfProcess() : undefined;
@@ -106,6 +106,17 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
 
     gauge('petstore_pets', 'Pets in the store.', () => storage.size);
     gauge('petstore_commit_queue_pets', 'Pets that wait for a commit.', () => storage.waiting);
+
+    const portCount: Gauge = new Gauge({
+      name: 'petstore_ports',
+      help: 'Open ports, by the interface of Node that they use.',
+      labelNames: ['mode'],
+      registers,
+      collect: () => {
+        for (const mode of ['fast', 'documented'] as const)
+          portCount.set({ mode }, ports().filter((each) => each.mode === mode).length);
+      },
+    });
 
     const handler = async () => ({
       status: 200,

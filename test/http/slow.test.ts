@@ -128,6 +128,7 @@ async function sweptConnection(t: TestContext) {
     replyToLateError: () => assert.fail(),
     replyToParserError: () => assert.fail(),
     logError: () => assert.fail(),
+    logWarning: () => assert.fail(),
     reportResponse: () => undefined,
     isStopping: false,
     resets: 0,

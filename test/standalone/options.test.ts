@@ -60,7 +60,10 @@ describe('options', { concurrency: 4 }, () => {
       assert.match(help, /^Usage: node dist\/server\.js \[options\]/m);
       for (const line of ['-h', 'help', 'help help']) await here.prints(line, help);
       const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-      for (const line of ['-v', '--version']) await here.prints(line, `${version}\n`);
+      for (const line of ['-v', '--version'])
+        await here.prints(line, `${version}\nHTTP on Node ${process.versions.node}: fast\n`);
+      const documented = `${version}\nHTTP on Node ${process.versions.node}: documented\n`;
+      await here.prints('-v --node-interface documented', documented);
       symlinkSync(serverFile, here.at('petstore'));
       const called = (line: string): Promise<Ended> => here.shell(`"$0" petstore ${line}`).ended;
       assert.equal((await called('-h')).stdout, help.replaceAll('node dist/server.js', 'petstore'));

@@ -20,6 +20,7 @@ const values: Readonly<Record<string, string>> = {
   PETSTORE_MAX_BODY_BYTES: '100',
   PETSTORE_DRAIN: '1',
   PETSTORE_KEEP_ALIVE: '60',
+  PETSTORE_NODE_INTERFACE: 'check',
   PETSTORE_BASE_URL: 'https://api.example/v1',
   PETSTORE_STAGING_BASE_URL: 'https://staging.example/v1',
   PETSTORE_TLS_CERT: 'cert.pem',

@@ -8,9 +8,14 @@ import {
   type Petstore,
   type PetstoreOptions,
 } from '../../dist/index.js';
+import { callersEnvironment } from './environment.js';
 import { Client, type RawResponse } from './client.js';
 
 export const key = 'psk_test';
+
+/** True if the suite runs on the documented interface of Node alone (C79). */
+const isDocumented = callersEnvironment.PETSTORE_TEST_INTERFACE === 'documented';
+const nodeInterfaceOfTests = isDocumented ? ({ nodeInterface: 'documented' } as const) : {};
 
 /** A petstore that listens until the end of the test. */
 export interface Running {
@@ -25,7 +30,7 @@ export async function start(
   listenOptions: ListenOptions = {},
 ): Promise<Running & Listening> {
   const petstore = createPetstore({ keys: [key], ...options });
-  const listening = await petstore.listen({ port: 0, ...listenOptions });
+  const listening = await petstore.listen({ port: 0, ...nodeInterfaceOfTests, ...listenOptions });
   atEnd(t, () => petstore.close());
   return { petstore, ...listening };
 }

@@ -1,0 +1,344 @@
+/**
+ * Checks that this Node has the undocumented behaviour that `http/node.ts` lists (C80): serves a
+ * stub on a loopback port, and sends it requests of each kind.
+ */
+import { connect, type Socket } from 'node:net';
+import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { isPetstoreError, reasonOf } from '../errors.js';
+import { asByteString } from '../json.js';
+import { machineClock } from '../options.js';
+import { internalErrorReply, jsonReply, replyTo, type Reply } from '../reply.js';
+import { checkExpectation, type Message } from '../request.js';
+import type { RoutedReply, PetstoreService, SharedState } from './connection.js';
+import { Exchange } from './exchange.js';
+import { openPort } from './port.js';
+import { HttpDate, UnsentBytes } from './wire.js';
+
+/** The time in which the whole check must pass. A slow machine takes some 0.1 s. */
+const timeoutMs = 5_000;
+
+/** The most bytes of a body. */
+const maxBodyBytes = 65_536;
+
+let result: Promise<readonly string[]> | undefined;
+
+/** Checks this Node, once per process. Resolves to what failed, one sentence each. */
+export function selfCheck(): Promise<readonly string[]> {
+  return (result ??= runChecks());
+}
+
+/** Stands in for the petstore. It echoes bodies, and remembers requests until they are checked. */
+class Stub implements PetstoreService {
+  readonly isStopping = false;
+  readonly resets = 0;
+  /** The requests so far. */
+  readonly seen: Exchange[] = [];
+  /** The number of requests in flight. */
+  inFlight = 0;
+  /** Ends the wait of `/hold`. */
+  release = (): void => undefined;
+  #hold = (_held: Exchange): void => undefined;
+  /** Resolves to the request that waits. */
+  readonly held = new Promise<Exchange>((resolve) => (this.#hold = resolve));
+
+  /** The last request. @throws Error if there is none */
+  get last(): Exchange {
+    const last = this.seen.at(-1);
+    if (last === undefined) throw new Error('no request arrived');
+    return last;
+  }
+
+  async handle(message: Message): Promise<RoutedReply> {
+    if (message instanceof Exchange) this.seen.push(message);
+    this.inFlight++;
+    const reply = await this.#reply(message).catch((error: unknown) =>
+      isPetstoreError(error) ? replyTo(error) : internalErrorReply,
+    );
+    this.inFlight--;
+    return { reply, resource: undefined, keyName: undefined };
+  }
+
+  async #reply(message: Message): Promise<Reply> {
+    checkExpectation(message.readHead());
+    if (message.target === '/hold' && message instanceof Exchange)
+      await new Promise<void>((resolve) => {
+        this.release = resolve;
+        this.#hold(message);
+      });
+    // Half of a body arrives before it is read.
+    if (message.target === '/late') await ticks(4);
+    const body = message.method === 'POST' ? await message.readBody(maxBodyBytes) : 'get';
+    return jsonReply(200, asByteString(body));
+  }
+
+  replyToLateError(error: Parameters<PetstoreService['replyToLateError']>[0]): Reply {
+    return replyTo(error);
+  }
+
+  replyToParserError(error: Parameters<PetstoreService['replyToParserError']>[0]): Reply {
+    return replyTo(error);
+  }
+
+  logError(): void {}
+  logWarning(): void {}
+  reportResponse(): void {}
+
+  now(): number {
+    return machineClock();
+  }
+}
+
+/** Resolves after some ticks of the event loop. */
+async function ticks(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** A client connection of the check. */
+class Probe {
+  readonly #socket: Socket;
+  #received = '';
+  #hasEnded = false;
+  #wake = (): void => undefined;
+
+  constructor(port: number) {
+    this.#socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    this.#socket.on('error', () => this.#end());
+    this.#socket.on('end', () => this.#end());
+    this.#socket.on('close', () => this.#end());
+    this.#socket.on('data', (chunk: Buffer) => {
+      this.#received += chunk.toString('latin1');
+      this.#wake();
+    });
+  }
+
+  #end(): void {
+    this.#hasEnded = true;
+    this.#wake();
+  }
+
+  send(text: string): void {
+    this.#socket.write(text, 'latin1');
+  }
+
+  /** Closes the sending side. */
+  end(): void {
+    this.#socket.end();
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  /** Receives responses of these statuses, the last one with `body`. @throws Error for others */
+  async expect(statuses: readonly number[], body: string): Promise<void> {
+    for (const [index, status] of statuses.entries()) {
+      const response = await this.#response();
+      const isLast = index === statuses.length - 1;
+      if (!response.startsWith(`HTTP/1.1 ${status} `) || (isLast && !response.endsWith(body)))
+        throw new Error(`${response.split('\r\n', 1)[0]} in place of ${status}`);
+    }
+  }
+
+  async #response(): Promise<string> {
+    for (;;) {
+      const headEnd = this.#received.indexOf('\r\n\r\n') + 4;
+      const length = Number(/^content-length: (\d+)/im.exec(this.#received)?.[1] ?? 0);
+      const end = headEnd + (this.#received.startsWith('HTTP/1.1 100') ? 0 : length);
+      if (headEnd >= 4 && this.#received.length >= end) {
+        const response = this.#received.slice(0, end);
+        this.#received = this.#received.slice(end);
+        return response;
+      }
+      if (this.#hasEnded) throw new Error('no response');
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+  }
+
+  /** Waits for the end of the connection. @throws Error if more bytes arrive first */
+  async ends(): Promise<void> {
+    while (!this.#hasEnded) await new Promise<void>((resolve) => (this.#wake = resolve));
+    if (this.#received !== '') throw new Error('bytes after the last response');
+  }
+}
+
+const get = (...headers: readonly string[]): string => request('GET /', headers);
+const post = (...headers: readonly string[]): string => request('POST /', headers);
+
+function request(line: string, headers: readonly string[]): string {
+  return `${[`${line} HTTP/1.1`, 'Host: a', ...headers].join('\r\n')}\r\n\r\n`;
+}
+
+const chunked = 'Transfer-Encoding: chunked';
+
+type Check = (probe: Probe, stub: Stub) => Promise<void>;
+
+/** What is checked, each on a connection of its own. */
+const checks: Readonly<Record<string, Check>> = {
+  'requests with bodies on one connection': async (probe) => {
+    probe.send(`${post('Content-Length: 3')}one`);
+    await probe.expect([200], 'one');
+    probe.send(`${post(chunked)}3\r\ntwo\r\n0\r\n\r\n`);
+    await probe.expect([200], 'two');
+    probe.send(post('Content-Length: 5', 'Expect: 100-continue'));
+    await probe.expect([100], '');
+    probe.send('three');
+    await probe.expect([200], 'three');
+    probe.send(get('Connection: close') + get());
+    await probe.expect([200], 'get');
+    await probe.ends();
+  },
+  'a body in parts': async (probe) => {
+    for (const part of [request('POST /late', ['Content-Length: 6']), 'ab', 'cd', 'ef']) {
+      probe.send(part);
+      await ticks(3);
+    }
+    await probe.expect([200], 'abcdef');
+    probe.send(`${post(chunked)}2\r\nab\r\n`);
+    await ticks(3);
+    probe.send('2\r\ncd\r\n0\r\n\r\n');
+    await probe.expect([200], 'abcd');
+  },
+  'responses to a client that closed its sending side': async (probe) => {
+    probe.send(get() + get() + get());
+    probe.end();
+    await probe.expect([200, 200, 200], 'get');
+    await probe.ends();
+  },
+  'pipelined requests that wait': async (probe, stub) => {
+    probe.send(request('GET /hold', []));
+    const { socket } = await stub.held;
+    probe.send(get());
+    while (!socket.isPaused()) await ticks(1);
+    const { bytesRead } = socket;
+    probe.send(get());
+    await ticks(10);
+    if (socket.bytesRead > bytesRead) throw new Error('the socket is read while a request waits');
+    stub.release();
+    await probe.expect([200, 200, 200], 'get');
+  },
+  'malformed requests': async (probe) => {
+    probe.send(get());
+    await probe.expect([200], 'get');
+    probe.send('garbage\r\n\r\n');
+    await probe.expect([400], '"status":400}');
+    probe.send(get());
+    await probe.ends();
+  },
+  'a malformed body': async (probe) => {
+    probe.send(`${post(chunked)}x\r\n`);
+    await probe.expect([400], '"status":400}');
+    await probe.ends();
+  },
+  'requests with too large headers': async (probe) => {
+    probe.send(get(`X: ${'x'.repeat(50_000)}`));
+    await probe.expect([431], '"status":431}');
+    await probe.ends();
+  },
+  'unknown methods': async (probe) => {
+    probe.send(request('PURR /', []));
+    await probe.expect([501], '"status":501}');
+    await probe.ends();
+  },
+  'an Expect that is not supported': async (probe) => {
+    probe.send(get('Expect: miracles'));
+    await probe.expect([417], '"status":417}');
+    probe.send(get());
+    await probe.expect([200], 'get');
+  },
+  'requests with an Upgrade header': async (probe) => {
+    probe.send(get('Connection: Upgrade', 'Upgrade: websocket') + get());
+    await probe.expect([200], 'get');
+    await probe.ends();
+  },
+  'CONNECT requests': async (probe) => {
+    probe.send(request('CONNECT a:443', []));
+    await probe.expect([200], 'get');
+    await probe.ends();
+  },
+  'HTTP/1.0': async (probe) => {
+    probe.send('GET / HTTP/1.0\r\n\r\n');
+    await probe.expect([200], 'get');
+    await probe.ends();
+  },
+  'clients that leave in the middle of a body': async (probe) => {
+    probe.send(`${post('Content-Length: 9')}one`);
+    await ticks(4);
+  },
+};
+
+async function runChecks(): Promise<readonly string[]> {
+  const stub = new Stub();
+  const date = new HttpDate(stub);
+  const shared: SharedState = { service: stub, unsent: new UnsentBytes(), date, queued: 0 };
+  const port = await openPort(shared, 'fast', { port: 0 });
+
+  const failures: string[] = [];
+  const run = async (name: string, check: Check): Promise<void> => {
+    const probe = new Probe(port.listening.port);
+    const problem = await problemOf(check(probe, stub));
+    probe.destroy();
+    if (problem !== undefined) failures.push(`${name}: ${problem}`);
+  };
+  await Promise.all(Object.entries(checks).map(([name, check]) => run(name, check)));
+  await run('releasing finished requests', checkRelease);
+
+  const problem = await problemOf(port.stop(0));
+  if (problem !== undefined) failures.push(`closing the port: ${problem}`);
+  return failures;
+}
+
+/** Waits for a promise. Returns why it is rejected, or that it takes too long. Never rejects. */
+async function problemOf(work: Promise<void>): Promise<string | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve(`nothing happened in ${timeoutMs / 1_000} s`), timeoutMs);
+  });
+  const done = work.then(
+    () => undefined,
+    (error: unknown) => reasonOf(error),
+  );
+  const problem = await Promise.race([done, late]);
+  clearTimeout(timer);
+  return problem;
+}
+
+/** @throws Error if a request does not end, or an object of a finished request is referenced */
+async function checkRelease(probe: Probe, stub: Stub): Promise<void> {
+  const count = 20;
+  const listeners: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const isGet = i % 2 === 0;
+    probe.send(isGet ? get() : `${post('Content-Length: 3')}one`);
+    await probe.expect([200], isGet ? 'get' : 'one');
+    await ticks(2);
+    listeners.push(listenersOf(stub.last.socket));
+  }
+  if (listeners.at(-1) !== listeners[1]) throw new Error('listeners of the socket add up');
+
+  await ticks(2);
+  const isOpen = ({ response, socket }: Exchange) =>
+    response !== undefined && !response.writableEnded && !socket.destroyed;
+  if (stub.seen.some(isOpen)) throw new Error('a response is open after its end');
+  if (stub.inFlight > 0) throw new Error('a request has no end');
+  const requests = stub.seen.splice(0).map((each) => new WeakRef(each));
+  // A WeakRef holds its target until the end of the tick.
+  await ticks(2);
+  collectGarbage();
+  const left = requests.filter((each) => each.deref() !== undefined).length;
+  if (left >= count / 2) throw new Error(`${left} of the last requests are still in memory`);
+}
+
+/** @throws Error if this Node cannot do it */
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('globalThis.gc');
+  setFlagsFromString('--no-expose-gc');
+  if (typeof collect !== 'function') throw new Error('there is no way to collect garbage');
+  collect();
+}
+
+function listenersOf(socket: Socket): number {
+  return socket.eventNames().reduce((sum, name) => sum + socket.listenerCount(name), 0);
+}
