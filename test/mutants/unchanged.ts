@@ -71,7 +71,7 @@ export const unchanged: readonly Unchanged[] = [
     why: 'A body of exactly so many bytes leaves slice by slice, and the same.',
   },
   {
-    file: 'http/connection.ts',
+    file: 'http/deadlines.ts',
     text: 'now - this.#progress.at > maxStallMs',
     becomes: 'now - this.#progress.at >= maxStallMs',
     why: 'It is asked twice a second: no millisecond is promised.',
