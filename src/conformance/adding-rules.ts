@@ -7,6 +7,7 @@ import type { Chapter } from './rule.js';
 import {
   petsIn,
   expectHeader,
+  expectList,
   expectSuccess,
   problemWith,
   headerOf,
@@ -141,6 +142,24 @@ async function refuseTypes(server: TestedServer, lines: readonly string[]): Prom
     }
 }
 
+/** Expects requests with one key at the same time to add one pet; some may be 409. */
+async function expectOnePetOfMany(server: TestedServer): Promise<void> {
+  const before = await server.add();
+  const json = server.json();
+  const key = `Idempotency-Key: ${randomUUID()}`;
+  const responses = await Promise.all(Array.from({ length: 8 }, () => server.post(json, [key])));
+  const [first] = responses.filter(isSuccess);
+  for (const response of responses) {
+    const isRight = response.status === 409 || response.body === first?.body;
+    expect(response, isRight, 'the response of one pet, or 409');
+  }
+  const added = await server.listAfter(before.id);
+  const name = JSON.parse(json).name;
+  const own = added.filter(({ members }) => members.get('name') === name);
+  const [one] = own;
+  expect(one?.response ?? before.response, own.length === 1, 'one pet', `${own.length} pets`);
+}
+
 /** Expects 422 for bodies that differ in their bytes, also if their JSON values are equal. */
 async function refuseOtherBodies(server: TestedServer, key: string, json: string): Promise<void> {
   for (const other of [
@@ -254,7 +273,7 @@ const notInt64 = [
 const oddNames = [
   '', ' ', ' a ', '  a  ', '\0', 'a\0b', '\t\n\r\x1f', '"\\/', '🐈\u200d⬛', 'e\u0301', 'é',
   '\uFEFFx', '\uffff\ufffe', '\u2028\u2029', '</script>&amp;', 'נמר', '\u{10ffff}',
-  'x'.repeat(20_000), "'; DROP TABLE pets;--",
+  'x'.repeat(20_000), 'y'.repeat(65_000), "'; DROP TABLE pets;--",
 ];
 
 /** Says in words why a pet could not be added; undefined if the status alone says it. */
@@ -319,6 +338,7 @@ export const adding: Chapter = {
     {
       number: 'C19',
       sentence: 'a pet that is added without a status has no status',
+      sentenceBelowFull: 'a pet that is added without a status has none, or one of the three',
       cost: 'a pet is offered or hidden although nobody said so',
       sources: { specification: 'the specification, PetStatus: three values' },
       specification: async (server) => {
@@ -636,10 +656,20 @@ export const adding: Chapter = {
     {
       number: 'C31',
       sentence: 'an id is never used twice, and later pets have greater ids',
+      sentenceBelowFull: 'an id is never used twice, also if many clients add pets at once',
       cost: 'two pets share a URL, or a client that pages misses one',
       sources: { specification: 'the specification, Animal: id is unique' },
       specification: async (server) => {
-        const pets = await Promise.all(Array.from({ length: 40 }, () => server.add()));
+        const adding = Array.from({ length: 40 }, () => server.add());
+        const listing = Array.from({ length: 8 }, () => server.request('GET', '/pets?limit=100'));
+        const [pets, lists] = await Promise.all([Promise.all(adding), Promise.all(listing)]);
+        for (const list of lists) {
+          expectList(list);
+          const listed = petsIn(list).map(({ id }) => id);
+          const isEachOnce = new Set(listed).size === listed.length;
+          const expected = 'each pet once in a list that is read while pets are added';
+          expect(list, isEachOnce, expected, undefined, undefined, ['S1']);
+        }
         const ids = pets.map(({ id }) => id);
         const came = `ids ${ids.join(', ')}`;
         const { response } = pets[0] ?? (await server.add());
@@ -651,6 +681,16 @@ export const adding: Chapter = {
           const expected = 'the pet of this request';
           const causes = ['C30', 'C25', 'C19'];
           expect(pet.response, difference === undefined, expected, difference, undefined, causes);
+        }
+        const { response: list, found, isWhole } = await server.search(pets);
+        for (const pet of pets) {
+          const entry = found.find(({ id }) => id === pet.id);
+          const difference = entry && differenceFrom(pet, new Map(entry.members));
+          const isThere = entry !== undefined || !isWhole;
+          const expected = `the pet ${pet.id}, which was added with others at once`;
+          const came = difference ?? 'a list without it';
+          const isRight = isThere && difference === undefined;
+          expect(list, isRight, expected, came, undefined, ['S1', 'S2', 'C30', 'C19']);
         }
       },
       full: async (server) => {
@@ -710,6 +750,7 @@ export const adding: Chapter = {
         const bare = await server.post(json);
         expect(bare, bare.body !== first.body, 'another pet without the key');
 
+        await expectOnePetOfMany(server);
         await refuseOtherBodies(server, key, json);
         await expectOnlyAddedKept(server);
         await expectAnyCharacter(server);

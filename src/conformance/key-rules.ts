@@ -92,6 +92,12 @@ export const keys: Chapter = {
         for (const response of await eachOperation(server, null))
           server.expectError(response, 401, 'unauthorized');
         // The key is checked before the body and the parameters.
+        for (const path of ['/pets?limit=0', '/pets?limit=x', '/pets?status=gone'])
+          server.expectError(
+            await server.request('GET', path, { authorization: null }),
+            401,
+            'unauthorized',
+          );
         for (const body of ['{', '{}', '{"name":5,"categoryId":"1","status":"gone"}', '']) {
           const parts = { authorization: null, headers: ['Content-Type: application/json'], body };
           const response = await server.request('POST', '/pets', parts);

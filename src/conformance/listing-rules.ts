@@ -188,6 +188,7 @@ export const listing: Chapter = {
     {
       number: 'C1',
       sentence: 'an invalid limit or status is 400, and the error does not repeat the value',
+      sentenceBelowFull: 'a limit over 100 gets an error, or at most 100 pets',
       cost: "a client's mistake looks like a valid result",
       sources: { specification: 'the specification, Limits' },
       specification: async (server) => {
@@ -316,6 +317,7 @@ export const listing: Chapter = {
             const came = `a pet of status ${pet instanceof Map ? pet.get('status') : 'nothing'}`;
             expect(response, !isOther, expected, came, undefined, ['C30', 'S1']);
           }
+          await server.expectSameAtUrls(response, ['S1']);
           await expectFound(
             server,
             status,

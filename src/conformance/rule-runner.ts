@@ -38,8 +38,9 @@ export class RuleRunner {
     if (before !== undefined) return before;
 
     this.#outcomes.set(rule.number, undefined);
-    const outcome = await this.#outcomeOf(rule);
-    this.#outcomes.set(rule.number, outcome);
+    const { outcome, isFinal } = await this.#outcomeOf(rule);
+    if (isFinal) this.#outcomes.set(rule.number, outcome);
+    else this.#outcomes.delete(rule.number);
     return outcome;
   }
 
@@ -51,12 +52,18 @@ export class RuleRunner {
     this.#endReason = dependsOn(number);
   }
 
-  async #outcomeOf(rule: Rule): Promise<RuleOutcome> {
+  /**
+   * Checks a rule. The outcome is not final if a rule that may explain it is being checked: that
+   * rule is then checked without regard to this one.
+   */
+  async #outcomeOf(
+    rule: Rule,
+  ): Promise<{ readonly outcome: RuleOutcome; readonly isFinal: boolean }> {
     const server = this.#server;
     const [firstPart = { part: 'full' as const }] = checksOf(rule, server.level);
     const source = sourceOf(rule, firstPart.part);
     if (this.#endReason !== undefined)
-      return { outcome: 'untried', source, reason: this.#endReason };
+      return final({ outcome: 'untried', source, reason: this.#endReason });
 
     let part: RulePart = firstPart.part;
     try {
@@ -64,18 +71,32 @@ export class RuleRunner {
         part = each.part;
         await each.check(server);
       }
-      return { outcome: 'passed', source };
+      return final({ outcome: 'passed', source });
     } catch (error) {
       const reason = reasonOf(error);
-      if (error instanceof Untried) return { outcome: 'untried', source, reason };
-      if (error instanceof Inapplicable) return { outcome: 'inapplicable', source, reason };
+      if (error instanceof Untried) return final({ outcome: 'untried', source, reason });
+      if (error instanceof Inapplicable) return final({ outcome: 'inapplicable', source, reason });
 
       const mismatch = this.#mismatchOf(error);
       const cause = await this.#brokenCauseOf(rule, mismatch);
-      if (cause !== undefined) return { outcome: 'untried', source, reason: dependsOn(cause) };
+      if (cause !== undefined)
+        return final({ outcome: 'untried', source, reason: dependsOn(cause) });
+
+      const running = mismatch.causes.find(
+        (number) => number !== rule.number && this.#isRunning(number),
+      );
+      if (running !== undefined)
+        return {
+          outcome: {
+            outcome: 'untried',
+            source,
+            reason: 'depends on a rule that is being checked',
+          },
+          isFinal: false,
+        };
       if (!(await this.#responds()))
         this.#endReason ??= `the server no longer responds since the check of ${rule.number}`;
-      return this.#failed(rule, part, mismatch);
+      return final(this.#failed(rule, part, mismatch));
     }
   }
 
@@ -135,6 +156,8 @@ export class RuleRunner {
     );
   }
 }
+
+const final = (outcome: RuleOutcome) => ({ outcome, isFinal: true });
 
 /** Returns the reason of a rule that cannot be judged while another rule is broken. */
 function dependsOn(number: string): string {

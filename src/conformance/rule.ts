@@ -21,6 +21,8 @@ export interface Rule extends Readonly<Partial<Record<RulePart, Check>>> {
   readonly number: string;
   /** The behaviour of a correct server, as a sentence without its full stop. */
   readonly sentence: string;
+  /** The behaviour that is checked below the level `full`, if it is less than the sentence says. */
+  readonly sentenceBelowFull?: string;
   /** The harm to a client if the rule is broken, as a sentence without its full stop. */
   readonly cost: string;
   /**

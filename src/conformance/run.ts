@@ -1,4 +1,5 @@
 /** Prepares a run: the server, its rules, and what the specification leaves open. */
+import { performance } from 'node:perf_hooks';
 import { reasonOf } from '../index.js';
 import { Mismatch } from './outcome.js';
 import { defaultPatienceMs, type RawResponse } from './raw-connection.js';
@@ -35,7 +36,8 @@ export function selectedRules({
 
   return chapters.flatMap(({ name: chapter, rules }) =>
     rules.filter(isSelected).map((rule) => {
-      const { number, sentence, cost } = rule;
+      const { number, cost } = rule;
+      const sentence = (level === 'full' ? undefined : rule.sentenceBelowFull) ?? rule.sentence;
       return { rule, description: { number, sentence, chapter, cost, level: levelOf(rule) } };
     }),
   );
@@ -94,8 +96,11 @@ export async function prepare(server: TestedServer, runner: RuleRunner): Promise
       );
 
     const problem = problemWithList(response);
-    if (problem === undefined) await server.findCategory();
-    else runner.breakAll('S1', new Mismatch(response, '200 and a JSON array', { came: problem }));
+    if (problem === undefined) {
+      const since = performance.now();
+      await server.findCategory();
+      noteDuration(server, performance.now() - since);
+    } else runner.breakAll('S1', new Mismatch(response, '200 and a JSON array', { came: problem }));
   } catch (error) {
     if (error instanceof UnusableServer) throw error;
     const isMismatch = error instanceof Mismatch;
@@ -121,6 +126,20 @@ export async function prepare(server: TestedServer, runner: RuleRunner): Promise
     const shown = server.mask.hide(reason);
     throw new UnusableServer(`no server responds at ${href} (${shown}); ${hint}`, true);
   }
+}
+
+/** The number of requests of a run at each level, about. */
+const requestCounts = { specification: 500, http: 550, full: 2_500 } as const;
+
+/** Tells how long a run will take if the server is slow. */
+function noteDuration(server: TestedServer, msEach: number): void {
+  const minutes = Math.ceil((requestCounts[server.level] * msEach) / 60_000);
+  if (msEach < 500) return;
+  const seconds = (msEach / 1_000).toFixed(1);
+  server.note(
+    `a response takes about ${seconds} s, so the run may take ${minutes} minutes; ` +
+      '--only S1 checks one rule',
+  );
 }
 
 /** Says in words why a response is no list that other rules could rely on; undefined if it is. */

@@ -3,6 +3,7 @@ import type { RawResponse } from './raw-connection.js';
 import { expect } from './outcome.js';
 import type { Chapter } from './rule.js';
 import {
+  causesOfDifference,
   differenceFrom,
   expectList,
   headerOf,
@@ -82,7 +83,7 @@ async function expectListed(server: TestedServer, pets: readonly AddedPet[]): Pr
       const causes =
         difference === undefined || (await server.isRightAtUrl(pet))
           ? []
-          : ['C30', 'C19', 'C23', 'C25'];
+          : causesOfDifference(difference, pet);
       expect(response, difference === undefined, expected, difference, undefined, causes);
     }
   }
@@ -107,6 +108,10 @@ export const specification: Chapter = {
         );
         const [twice] = ids.filter((id, at) => ids.indexOf(id) !== at);
         expect(response, twice === undefined, 'each pet once', `the id ${twice} twice`);
+
+        const isNumbered = petsIn(response).length === list.length;
+        expect(response, isNumbered, 'pets whose id is an int64', undefined, undefined, ['C30']);
+        await server.expectSameAtUrls(response);
 
         const pets: AddedPet[] = [];
         for (const draft of variousDrafts(server)) pets.push(await server.add(draft));
@@ -138,7 +143,9 @@ export const specification: Chapter = {
           const list = jsonOf(response);
           const length = Array.isArray(list) ? list.length : 0;
           const expected = `${count} of at least 100 pets`;
-          const causes = ['S1'];
+          // S1 checks that a list has each pet once.
+          const ids = petsIn(response).map(({ id }) => id);
+          const causes = new Set(ids).size < ids.length ? ['S1'] : [];
           expect(response, length === count, expected, `${length} pets`, undefined, causes);
         }
 

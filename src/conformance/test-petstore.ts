@@ -38,7 +38,7 @@ export function testPetstore(options: TestedPetstore): void {
 
   // Jest calls a function that declares a parameter with a callback.
   for (const { rule, description } of selectedRules(options))
-    test(`${rule.number} ${rule.sentence}`, async (...[context]) => {
+    test(`${rule.number} ${description.sentence}`, async (...[context]) => {
       prepared ??= prepare(server, runner);
       await prepared;
 

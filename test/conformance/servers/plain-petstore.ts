@@ -198,6 +198,15 @@ export function draftOf(body: string): Draft {
   };
 }
 
+/** Decodes a path, or returns it as it is if it cannot be decoded. */
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}
+
 const isInt64 = (digits: string): boolean => BigInt.asIntN(64, BigInt(digits)) === BigInt(digits);
 
 /** Starts a petstore until the end of a test, and returns its URL. */
@@ -213,10 +222,14 @@ export async function startPlain(t: Ending, petstore: PlainPetstore): Promise<st
         response.socket?.end(badRequest);
         return;
       }
+      if (!URL.canParse(url, 'http://localhost')) {
+        response.socket?.end(badRequest);
+        return;
+      }
       const target = new URL(url, 'http://localhost');
       const received = {
         method,
-        path: decodeURIComponent(target.pathname),
+        path: decoded(target.pathname),
         query: target.searchParams,
         headers,
         body: Buffer.concat(chunks).toString('utf8'),
