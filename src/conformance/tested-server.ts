@@ -139,7 +139,7 @@ export class TestedServer {
   note(note: string): void {
     if (this.#notes.has(note)) return;
     this.#notes.add(note);
-    this.#onNote(note);
+    this.#onNote(this.mask.hide(note));
   }
 
   /**
