@@ -16,7 +16,7 @@ const libraries = Object.keys(manifest.peerDependencies);
  */
 const belongs =
   /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts)|src\/plugins\/page\/\w+\.\w+)$/;
-const largest = { packed: 300_000, unpacked: 1_000_000, files: 300 };
+const largest = { packed: 400_000, unpacked: 1_400_000, files: 400 };
 
 interface Packed {
   readonly file: string;
