@@ -109,14 +109,14 @@ function readKey(pem: string | Buffer): KeyObject {
 
 /** Returns the message for a key that does not belong to the first certificate of a chain. */
 function mismatchMessage(cert: string | Buffer, key: KeyObject): string {
-  const beginning = '-----BEGIN CERTIFICATE-----';
-  const position = textOf(cert)
-    .split(beginning)
-    .findIndex((rest, index) => index > 0 && isKeyOf(beginning + rest, key));
+  // OpenSSL reads certificates with any of these labels.
+  const form = /-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----.*?-----END \1-----/gs;
+  const certificates = textOf(cert).match(form) ?? [];
+  const position = certificates.findIndex((each) => isKeyOf(each, key));
   if (position < 0) return 'key mismatch: the private key does not belong to the certificate';
 
   return (
-    `key mismatch: the private key belongs to certificate ${position}, not to the first; ` +
+    `key mismatch: the private key belongs to certificate ${position + 1}, not to the first; ` +
     "put the server's own certificate first, and its chain after it"
   );
 }

@@ -57,6 +57,10 @@ const badPairs = (): Readonly<Record<string, readonly [pair: unknown, message: R
       { cert: Buffer.from(rsa.cert + other.cert + ec.cert), key: Buffer.from(ec.key) },
       /belongs to certificate 3, /,
     ],
+    'a chain of certificates with the older label in the wrong order': [
+      { cert: (other.cert + ec.cert).replaceAll('CERT', 'X509 CERT'), key: ec.key },
+      /belongs to certificate 2, /,
+    ],
     'a chain with a broken certificate': [
       { cert: `${ec.cert}${other.cert.slice(0, 100)}`, key: ec.key },
       /^the certificate or its key cannot be used: /,
