@@ -129,11 +129,14 @@ export function resolveOptions(
 /** The rule of a base URL, for messages. It is public (C56), so it must not hold a password. */
 export const baseUrlRule =
   'an absolute URL of http or https such as https://api.example.com/v1, ' +
-  'without user, password, query and fragment';
+  'without user, password, query and fragment, and with one slash before its path';
 
-/** A host with an optional port and path. Letters may be of any script. */
+/**
+ * A host with an optional port and path. Letters may be of any script. A path that begins with //
+ * is not accepted, because a link to it would lead to another host.
+ */
 const baseUrlForm =
-  /^https?:\/\/[\p{L}\p{M}\p{N}.:_[\]~%-]+(?:\/[\p{L}\p{M}\p{N}\-._~!$&'()*+,;=:@%/]*)?$/iu;
+  /^https?:\/\/[\p{L}\p{M}\p{N}.:_[\]~%-]+(?:\/(?!\/)[\p{L}\p{M}\p{N}\-._~!$&'()*+,;=:@%/]*)?$/iu;
 
 /** True if the value is a URL that the OpenAPI document may show. */
 export function isBaseUrl(url: unknown): url is string {

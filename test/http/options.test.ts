@@ -22,7 +22,9 @@ test('rejects an invalid, unknown or misspelt option with a TypeError that names
     baseUrl: [null, '', 'example.com/v1', '/v1', 'ftp://example.com', 'javascript:0', 7, new URL('http://a'), 'http://',
       'https://u:p@x.example/v1', 'https://u@x.example', 'https://@x.example', 'https://x.example/v1?q=1', 'https://x.example?',
       'https://x.example/v1#f', 'https://x.example#', 'https:///x.example', 'https://x.example\\v1', ' https://x.example',
-      'https://x.example/a b', 'https://x.example\r', 'https://{host}.example', 'https://*.example', 'https://x.example/"'],
+      'https://x.example/a b', 'https://x.example\r', 'https://{host}.example', 'https://*.example', 'https://x.example/"',
+      // A link to //v1 would lead to the host v1.
+      'https://x.example//v1', 'https://x.example//'],
     stagingBaseUrl: [null, '', 'example.com', '/v1', 7, 'https://u:p@x.example', 'https://x.example?a', 'https://x.example#a'],
   };
   const refused = (options: unknown, message: RegExp): void =>
