@@ -1,5 +1,4 @@
 /** File storage: pets in a file of JSON Lines, and plugins' records in files beside it. */
-import { resolve } from 'node:path';
 import {
   Catalogue,
   closedError,
@@ -23,6 +22,7 @@ import { checkedClock, checkNames, machineClock, steadyClock } from '../options.
 import type { PetStorage, StoredText } from '../storage.js';
 import { fileOptionNames, toJournalOptions, type FileStorageOptions } from './file-options.js';
 import { petLines, recordLines } from './record-lines.js';
+import { storagePath } from './storage-path.js';
 
 /**
  * Opens a file of JSON Lines, or creates it (F8), and locks it for this storage. Records of plugins
@@ -39,7 +39,7 @@ export async function fileStorage(
   checkNames('option of fileStorage', options, fileOptionNames);
   const journalOptions = toJournalOptions(options);
 
-  const petsPath = resolve(path);
+  const petsPath = storagePath(path);
   const pets = await openFileRecords(petsPath, journalOptions, petLines);
   const plugins: ReturnType<typeof openFileRecords>[] = [];
   const names = new RecordNames();

@@ -1,5 +1,4 @@
 /** Opens storage files to copy or to import into them. */
-import { resolve } from 'node:path';
 import { importedStart, petJson } from '../engine/index.js';
 import { PetstoreError } from '../errors.js';
 import { importLine, openJournal, type OnCommit } from '../journal/index.js';
@@ -8,6 +7,7 @@ import type { ImportSource, ImportTarget, TextTarget } from '../storage.js';
 import { toJournalOptions, type FileStorageOptions } from './file-options.js';
 import { checkIdsLeft } from './file-storage.js';
 import { anyRecords, petLines, recordLines } from './record-lines.js';
+import { storagePath } from './storage-path.js';
 
 /**
  * Opens a storage's file, or the file of a plugin's records, to add texts that have ids already.
@@ -15,7 +15,7 @@ import { anyRecords, petLines, recordLines } from './record-lines.js';
  */
 export async function fileTarget(path: string, records?: string): Promise<TextTarget> {
   const isPets = records === undefined;
-  const ownPath = isPets ? resolve(path) : `${resolve(path)}.${records}`;
+  const ownPath = isPets ? storagePath(path) : `${storagePath(path)}.${records}`;
   let lastId = 0n;
   const accept = (isPets ? petLines : recordLines(anyRecords))((id) => (lastId = id));
   const { append, close } = await openJournal(ownPath, {}, accept);
@@ -63,7 +63,7 @@ export async function fileImport(
 
   const takeId = petLines((id) => (lastId = id));
   const { append, close } = await openJournal(
-    resolve(path),
+    storagePath(path),
     toJournalOptions(options),
     takeId,
     takePlace,

@@ -14,6 +14,8 @@ test('F7 refuses a path that cannot be a storage file, with a message of one lin
   const failing = (code: string) => diskWith({ open: () => Promise.reject(systemError(code)) });
   const cases: readonly (readonly [string, RegExp, Disk?])[] = [
     [folder, /it is a folder/],
+    // Without the slash, this would be a new file.
+    [join(folder, 'new/'), /it is a folder; name a file/],
     [join(folder, 'file', 'pets.jsonl'), /is a file, not a folder/],
     ['/proc/none/pets.jsonl', /cannot be used/],
     ['/dev/null', /name a regular file/],
