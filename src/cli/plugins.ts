@@ -92,10 +92,30 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
   return plugins;
 }
 
+const fixHint = 'fix the plugin, or leave it out';
+
+/**
+ * Runs `work` of a plugin and returns its result. Rejects if nothing is left in the process that
+ * could settle it, because Node would end the process without a message.
+ */
+async function orRefuseEndless<Value>(work: () => Value): Promise<Awaited<Value>> {
+  let refuseEndless = (): void => undefined;
+  const endless = new Promise<never>((_, reject) => {
+    refuseEndless = () => reject(new Error('it waits for a promise that nothing settles'));
+  });
+
+  process.once('beforeExit', refuseEndless);
+  try {
+    return await Promise.race([work(), endless]);
+  } finally {
+    process.off('beforeExit', refuseEndless);
+  }
+}
+
 /** Wraps a plugin, so that any error of its start becomes a Refusal that names the plugin. */
 function withRefusals(plugin: Plugin, { text, from }: Setting): Plugin {
   const orRefusePlugin = (work: () => unknown) =>
-    orRefuse(`${from} ${text} failed to start`, 'fix the plugin, or leave it out', work);
+    orRefuse(`${from} ${text} failed to start`, fixHint, () => orRefuseEndless(work));
 
   // Values of other types are passed on, because the host rejects them itself.
   const isPromise = (value: unknown) => typeof Object(value).then === 'function';
@@ -170,14 +190,12 @@ async function loadForeign(text: string, from: string): Promise<Plugin> {
     // Importing a pipe or a device might never end.
     requireRegularFile(text, statSync(url));
     try {
-      return await import(url.href);
+      return await orRefuseEndless(() => import(url.href));
     } catch (error) {
       const place = placeOf(error, url.href);
       if (place === undefined) throw error;
-      refuse(
-        `${from} ${text} cannot be loaded (${reasonOf(error)}, in ${place}); ` +
-          'fix the plugin, or leave it out',
-      );
+      const reason = `${reasonOf(error)}, in ${place}`;
+      refuse(`${from} ${text} cannot be loaded (${reason}); ${fixHint}`);
     }
   };
   const module = await orRefuse(`${from} ${text} cannot be loaded`, hint, loading);

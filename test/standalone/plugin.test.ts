@@ -121,6 +121,29 @@ describe('plugins', { concurrency: 4 }, () => {
       },
     );
 
+  for (const [source, problem] of [
+    ['export default () => new Promise(() => {});', 'failed to start'],
+    ['export default (host) => host.waitFor(new Promise(() => {}));', 'failed to start'],
+    ['export default (host) => host.onStart(() => new Promise(() => {}));', 'failed to start'],
+    ['await new Promise(() => {}); export default () => {};', 'cannot be loaded'],
+  ] as const)
+    testInFolder(
+      `exits with 2 if nothing can settle what a plugin waits for: ${source}`,
+      { 'a.mjs': source },
+      async (here) => {
+        const message = new RegExp(
+          `^--plugin ./a.mjs ${problem} \\(it waits for a promise that nothing settles\\);`,
+        );
+        // In a process of its own, because the shared one of `refuses` has other work left.
+        for (const storage of ['memory:', 'file:a.jsonl'])
+          assertRefused(
+            await here.begin(`--plugin ./a.mjs --storage ${storage}`).ended,
+            2,
+            message,
+          );
+      },
+    );
+
   testInFolder(
     'locates a syntax error without running any module',
     {
