@@ -10,8 +10,11 @@ export interface Setting {
   readonly isSecret?: boolean;
 }
 
-/** The kind of a text. A `storage` is `file:PATH` or a database URL; a `text` is another URL. */
-export type TextKind = 'path' | 'storage' | 'key' | 'text';
+/**
+ * The kind of a text. A `storage` is `file:PATH` or a database URL, a `plugin` may be a path, and a
+ * `text` is another URL.
+ */
+export type TextKind = 'path' | 'plugin' | 'storage' | 'key' | 'text';
 
 /** A problem with a text, and the hint if it is not "remove it". */
 interface Flaw {
@@ -62,7 +65,7 @@ export function readPath(text: string, from: string): string {
 
 /** Returns the path in a text; undefined if the text does not contain a path. */
 function pathIn(text: string, kind: TextKind): string | undefined {
-  if (kind === 'path') return text;
+  if (kind === 'path' || kind === 'plugin') return text;
   return kind === 'storage' && text.startsWith('file:') ? text.slice('file:'.length) : undefined;
 }
 
@@ -123,6 +126,12 @@ const pathFlaws: readonly PathFlaw[] = [
     problem: 'begins with a variable, which only a shell replaces',
     hint: 'write its value',
   },
+  {
+    // Within a path, a lowercase word after $ may be part of a name.
+    pattern: /\$\{\w|\$[A-Z_]{2}|\$\(/,
+    problem: 'has a variable or a command, which only a shell replaces',
+    hint: 'write its value',
+  },
 ];
 
 /** The text after `file:` in a URL: a host, or a path with percent-encoded bytes. */
@@ -130,6 +139,8 @@ const urlForm = /^\/\/[^/]|^\/\/\/.*%[\da-f]{2}/i;
 
 function pathFlaw(path: string, kind: TextKind): Flaw | undefined {
   if (path === '' && kind === 'path') return { problem: 'is empty', hint: 'name a file' };
+  if (kind === 'path' && path.startsWith('file:'))
+    return { problem: 'must be a path', hint: 'write it without file:, or with ./ before it' };
   if (kind === 'storage' && urlForm.test(path))
     return {
       problem: 'must be file: and a path, not a URL',

@@ -75,7 +75,7 @@ const options = {
     value: 'PLUGIN',
     about: 'plugin to load, repeatable; see below',
     isRepeatable: true,
-    holds: 'path',
+    holds: 'plugin',
   },
   '--cors-origin': {
     variable: 'PETSTORE_CORS_ORIGINS',

@@ -1,5 +1,5 @@
 /** Parses the storage that an option names, and opens it for the commands. */
-import { existsSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
 import {
   fileImport,
   fileRecordNames,
@@ -67,13 +67,22 @@ export async function readStorage({ text, from }: Setting): Promise<NamedStorage
   return text.startsWith('file:') && text !== 'file:' ? namedFile(text) : namedDatabase(text, from);
 }
 
+/** Returns the real path of a file; empty if it cannot be found, which opening the file reports. */
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return '';
+  }
+}
+
 function namedFile(text: string): NamedStorage {
   const path = text.slice('file:'.length);
   const hint = `see \`${program} check ${path}\``;
 
   return {
     text,
-    place: existsSync(path) ? realpathSync(path) : '',
+    place: realPathOf(path),
 
     open: (_use, log) => fileStorage(path, { log, hint }),
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { describe } from 'node:test';
-import { apiKey, assertRefused, freePort } from '../support/process.js';
+import { apiKey, assertRefused, freePort, root } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { testInFolder, testRefusal } from '../support/working-folder.js';
 
@@ -107,6 +107,9 @@ describe('the text of a setting', { concurrency: 4 }, () => {
     ['file://a.jsonl', /must be file: and a path, not a URL: "file:\/\/a\.jsonl"; write file:PATH/],
     ['file:///tmp/a%20b.jsonl', /must be file: and a path, not a URL/],
     ['file:-', /must be a file/],
+    ['file:$(pwd)/a.jsonl', /has a variable or a command/],
+    [`file:/srv/\${NAME}/a.jsonl`, /has a variable or a command/],
+    ['file:data/$USER.jsonl', /has a variable or a command/],
     ['memory: ', /has a blank at one end/],
     ['postgres://ann:secret@db.example/pets\r', /has a carriage return/],
     ['postgres://ann:secret@db.example/"pets"', /has a quote/],
@@ -133,6 +136,30 @@ describe('the text of a setting', { concurrency: 4 }, () => {
       assert.deepEqual(here.names(), before);
     },
   );
+
+  testInFolder(
+    'C76 refuses the form of --storage in settings and operands that are a path',
+    { 'pets.jsonl': '{"id":1,"name":"a","categoryId":1}\n' },
+    async (here) => {
+      const before = here.names();
+      for (const line of [
+        'keys add bob --keys-file file:keys.json',
+        'check file:pets.jsonl',
+        'import file:pets.jsonl',
+        'check pets.jsonl --salvage file:out.jsonl',
+        '--seed file:pets.jsonl',
+      ])
+        await here.refuses(line, 2, /must be a path: "file:.*"; write it without file:/);
+      assert.deepEqual(here.names(), before);
+    },
+  );
+
+  testInFolder('C76 accepts a dollar sign, a tilde and other signs within a path', async (here) => {
+    for (const name of ['a$b.jsonl', 'a~b.jsonl', 'a#b.jsonl', 'a (1) {2}.jsonl', '100%.jsonl']) {
+      const server = await here.start(['--storage', `file:${name}`]);
+      await server.end();
+    }
+  });
 
   testInFolder(
     'C76 refuses a path that is not UTF-8 in each setting and operand',
@@ -296,6 +323,18 @@ describe("Node's permission model", () => {
         assert.doesNotMatch(ended.stderr, /disk|folder writable|restricted/);
       },
     );
+
+  testInFolder(
+    'is named in the message if it denies reading the storage',
+    { 'a.jsonl': '', 'keys.json': '{"keys":[]}' },
+    async (here) => {
+      const readable = [root, here.at('keys.json')].map((path) => `--allow-fs-read=${path}`);
+      const flags = [...allowed.split(' ').filter((each) => !each.includes('read')), ...readable];
+      const line = `exec "$0" ${flags.join(' ')} "$1" --storage file:a.jsonl --keys-file keys.json`;
+      const ended = await here.shell(line, { PETSTORE_API_KEYS: apiKey, PORT: '0' }).ended;
+      assertRefused(ended, 3, /denies access to \/.*a\.jsonl: start Node with --allow-fs-read/);
+    },
+  );
 
   testInFolder('is named in the message if it denies ports', async (here) => {
     const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
