@@ -359,7 +359,7 @@ export function serveDocumented(
   server.on('clientError', (error: ClientError, socket: Socket) => {
     const connection = connections.get(socket);
     if (connection === undefined) socket.destroy();
-    else connection.fail(toPetstoreError(error), headersOfUnknownMethod(error));
+    else connection.fail(toPetstoreError(error, socket), headersOfUnknownMethod(error));
   });
   return connections;
 }

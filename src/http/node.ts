@@ -154,7 +154,7 @@ export function takeOverServer<Request extends NodeRequest>(
     // A TLS socket without a completed handshake has no handler, and no response can be sent.
     if (handler === undefined) socket.destroy();
     else if (!parseWithoutTabs(server, socket, handler, error))
-      handler.fail(toPetstoreError(error), headersOfUnknownMethod(error));
+      handler.fail(toPetstoreError(error, socket), headersOfUnknownMethod(error));
   });
 }
 
@@ -223,16 +223,17 @@ export type ClientError = Partial<
 
 /**
  * Returns the error for the client of a request that Node rejected (C18, C42 to C44); undefined if
- * the socket failed. Node has these codes for a late request, a large head and a malformed one.
+ * the socket failed. The parser's errors have a code of their own or the packet. Any other error of
+ * an open socket is that of a late head.
  * Node: `onRequestTimeout` (lib/_http_server.js) and deps/llhttp in 20, 22, 24, 26.
  * Held by slow: "C44 gives a"; conformance: "C43 a target or header block"; framing: "C42 rejects
  * malformed requests"; pipelining: "C52 responds to a good request, then".
  */
-export function toPetstoreError(error: ClientError): PetstoreError | undefined {
-  const { code = '', reason = 'malformed' } = error;
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return requestTimeout;
+export function toPetstoreError(error: ClientError, socket: Socket): PetstoreError | undefined {
+  const { code = '', reason = 'malformed', rawPacket } = error;
   if (code === 'HPE_HEADER_OVERFLOW') return headersTooLarge;
-  if (!code.startsWith('HPE_')) return undefined;
+  if (!code.startsWith('HPE_') && rawPacket === undefined)
+    return socket.destroyed ? undefined : requestTimeout;
   return isUnknownMethod(error)
     ? new PetstoreError('not_implemented', 'This server does not know this method.')
     : new PetstoreError('bad_request', `The request is not valid HTTP/1.1: ${reason}.`);

@@ -1,7 +1,7 @@
 /** A listening port: Node's server, its limits, its connections and its shutdown. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers';
@@ -78,6 +78,7 @@ export interface Listening {
 export interface Port {
   /** The result of `listen`. */
   readonly listening: Listening;
+  readonly server: Server;
   /**
    * Closes the port, lets requests in flight finish, and resolves once all connections are closed.
    * After `graceMs`, a request that is still arriving gets a 503. Half a second later, all
@@ -91,14 +92,17 @@ export const loadTls = () => import('./tls.js');
 
 /**
  * Opens a port.
+ * @param nodeOptions Options of Node that replace those of the port, for the self-check.
  * @throws TypeError if the TLS pair cannot be used; otherwise the error of Node if it cannot listen
  */
 export async function openPort(
   shared: SharedState,
   mode: HttpMode,
   { port = 3000, host = '127.0.0.1', tls, keepAliveSeconds = 72 }: ListenOptions,
+  nodeOptions: ServerOptions = {},
 ): Promise<Port> {
-  const options = mode === 'fast' ? fastOptions : documentedOptions(keepAliveSeconds);
+  const ofMode = mode === 'fast' ? fastOptions : documentedOptions(keepAliveSeconds);
+  const options = { ...ofMode, ...nodeOptions };
   const https = tls === undefined ? undefined : (await loadTls()).createTlsServer(options, tls);
   const secure = https?.server;
   const server = secure ?? createServer(options);
@@ -167,6 +171,7 @@ export async function openPort(
 
   return {
     listening,
+    server,
     stop: async (graceMs) => {
       // Waits for a tick, in which Node accepts the connections in the kernel's queue. The kernel
       // resets later connections.

@@ -2,7 +2,8 @@
  * Checks that this Node has the undocumented behaviour that `http/node.ts` lists (C80): serves a
  * stub on a loopback port, and sends it requests of each kind.
  */
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -13,7 +14,9 @@ import { internalErrorReply, jsonReply, replyTo, type Reply } from '../reply.js'
 import { checkExpectation, type Message } from '../request.js';
 import type { RoutedReply, PetstoreService, SharedState } from './connection.js';
 import { Exchange } from './exchange.js';
+import { lingerMs } from './node.js';
 import { openPort } from './port.js';
+import { Probe, ticks } from './probe.js';
 import { HttpDate, UnsentBytes } from './wire.js';
 
 /** The time in which the whole check must pass. A slow machine takes some 0.1 s. */
@@ -35,6 +38,8 @@ class Stub implements PetstoreService {
   readonly resets = 0;
   /** The requests so far. */
   readonly seen: Exchange[] = [];
+  /** The sockets of which Node has reported an error, such as a late head. */
+  readonly late = new Set<unknown>();
   /** The number of requests in flight. */
   inFlight = 0;
   /** Ends the wait of `/hold`. */
@@ -42,6 +47,17 @@ class Stub implements PetstoreService {
   #hold = (_held: Exchange): void => undefined;
   /** Resolves to the request that waits. */
   readonly held = new Promise<Exchange>((resolve) => (this.#hold = resolve));
+
+  has(path: string): boolean {
+    return this.seen.some(({ target }) => target === path);
+  }
+
+  /** Returns the request of a path. @throws Error if there is none */
+  find(path: string): Exchange {
+    const found = this.seen.find(({ target }) => target === path);
+    if (found === undefined) throw new Error('no request arrived');
+    return found;
+  }
 
   /** The last request. @throws Error if there is none */
   get last(): Exchange {
@@ -87,79 +103,6 @@ class Stub implements PetstoreService {
 
   now(): number {
     return machineClock();
-  }
-}
-
-/** Resolves after some ticks of the event loop. */
-async function ticks(count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
-}
-
-/** A client connection of the check. */
-class Probe {
-  readonly #socket: Socket;
-  #received = '';
-  #hasEnded = false;
-  #wake = (): void => undefined;
-
-  constructor(port: number) {
-    this.#socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-    this.#socket.on('error', () => this.#end());
-    this.#socket.on('end', () => this.#end());
-    this.#socket.on('close', () => this.#end());
-    this.#socket.on('data', (chunk: Buffer) => {
-      this.#received += chunk.toString('latin1');
-      this.#wake();
-    });
-  }
-
-  #end(): void {
-    this.#hasEnded = true;
-    this.#wake();
-  }
-
-  send(text: string): void {
-    this.#socket.write(text, 'latin1');
-  }
-
-  /** Closes the sending side. */
-  end(): void {
-    this.#socket.end();
-  }
-
-  destroy(): void {
-    this.#socket.destroy();
-  }
-
-  /** Receives responses of these statuses, the last one with `body`. @throws Error for others */
-  async expect(statuses: readonly number[], body: string): Promise<void> {
-    for (const [index, status] of statuses.entries()) {
-      const response = await this.#response();
-      const isLast = index === statuses.length - 1;
-      if (!response.startsWith(`HTTP/1.1 ${status} `) || (isLast && !response.endsWith(body)))
-        throw new Error(`${response.split('\r\n', 1)[0]} in place of ${status}`);
-    }
-  }
-
-  async #response(): Promise<string> {
-    for (;;) {
-      const headEnd = this.#received.indexOf('\r\n\r\n') + 4;
-      const length = Number(/^content-length: (\d+)/im.exec(this.#received)?.[1] ?? 0);
-      const end = headEnd + (this.#received.startsWith('HTTP/1.1 100') ? 0 : length);
-      if (headEnd >= 4 && this.#received.length >= end) {
-        const response = this.#received.slice(0, end);
-        this.#received = this.#received.slice(end);
-        return response;
-      }
-      if (this.#hasEnded) throw new Error('no response');
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    }
-  }
-
-  /** Waits for the end of the connection. @throws Error if more bytes arrive first */
-  async ends(): Promise<void> {
-    while (!this.#hasEnded) await new Promise<void>((resolve) => (this.#wake = resolve));
-    if (this.#received !== '') throw new Error('bytes after the last response');
   }
 }
 
@@ -226,6 +169,27 @@ const checks: Readonly<Record<string, Check>> = {
     probe.send(get());
     await probe.ends();
   },
+  'reading after the last response': async (probe, stub) => {
+    probe.send(request('GET /last', ['Connection: close']));
+    await probe.expect([200], 'get');
+    const { socket } = stub.find('/last');
+    const since = performance.now();
+    probe.send(get().repeat(4_000));
+    while (!socket.destroyed) await ticks(1);
+    // The limit of 64 KiB ends it, not that of the time.
+    if (performance.now() - since > lingerMs - 100) throw new Error('it has no limit of bytes');
+  },
+  'tabs after a Content-Length': async (probe) => {
+    probe.send(`${post('Content-Length: 3\t')}one`);
+    await probe.expect([200], 'one');
+  },
+  'late heads': async (probe, stub) => {
+    const head = request('GET /late-head', []);
+    probe.send(`${head}GET`);
+    await probe.expect([200], 'get');
+    const { socket } = stub.find('/late-head');
+    while (!stub.late.has(socket)) await ticks(1);
+  },
   'a malformed body': async (probe) => {
     probe.send(`${post(chunked)}x\r\n`);
     await probe.expect([400], '"status":400}');
@@ -262,17 +226,44 @@ const checks: Readonly<Record<string, Check>> = {
     await probe.expect([200], 'get');
     await probe.ends();
   },
-  'clients that leave in the middle of a body': async (probe) => {
-    probe.send(`${post('Content-Length: 9')}one`);
-    await ticks(4);
+  'clients that leave in the middle of a body': async (probe, stub) => {
+    probe.send(`${request('POST /left', ['Content-Length: 9'])}one`);
+    while (!stub.has('/left')) await ticks(1);
+    const { socket } = stub.find('/left');
+    probe.destroy();
+    while (!socket.destroyed) await ticks(1);
   },
 };
 
+/** Runs all checks. An error that Node's server throws in the event loop fails them. */
 async function runChecks(): Promise<readonly string[]> {
+  const thrown: unknown[] = [];
+  const captures = !process.hasUncaughtExceptionCaptureCallback();
+  if (captures) process.setUncaughtExceptionCaptureCallback((error) => thrown.push(error));
+  try {
+    const failures = await failuresOf();
+    // An error without this folder and Node's library in its stack is of other code.
+    const isOurs = (error: unknown) => /[/\\]http[/\\]|_http_/.test(String(Object(error).stack));
+    for (const error of thrown)
+      if (isOurs(error)) failures.push(`the server throws: ${reasonOf(error)}`);
+      else setImmediate(() => throwAgain(error));
+    return failures;
+  } finally {
+    if (captures) process.setUncaughtExceptionCaptureCallback(null);
+  }
+}
+
+function throwAgain(error: unknown): never {
+  throw error;
+}
+
+async function failuresOf(): Promise<string[]> {
   const stub = new Stub();
   const date = new HttpDate(stub);
   const shared: SharedState = { service: stub, unsent: new UnsentBytes(), date, queued: 0 };
-  const port = await openPort(shared, 'fast', { port: 0 });
+  const options = { headersTimeout: 5, connectionsCheckingInterval: 5 };
+  const port = await openPort(shared, 'fast', { port: 0 }, options);
+  port.server.on('clientError', (_error, socket) => stub.late.add(socket));
 
   const failures: string[] = [];
   const run = async (name: string, check: Check): Promise<void> => {

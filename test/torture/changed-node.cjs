@@ -8,7 +8,7 @@ const { syncBuiltinESMExports } = require('node:module');
 const { compileFunction } = require('node:vm');
 const { internalBinding, primordials } = require('internal/test/binding');
 
-const { file, from, to } = JSON.parse(process.env.CHANGED_NODE);
+const [file, from, to] = JSON.parse(process.env.CHANGED_NODE);
 const { natives } = internalBinding('builtins');
 const changed = new Map();
 
@@ -20,7 +20,7 @@ function load(name) {
   if (known !== undefined) return known.exports;
 
   const source = natives[name];
-  if (name === file && !source.includes(from)) throw new Error(`no ${from} in ${name}`);
+  if (name === file && !source.includes(from)) throw new Error(`CHANGED_NODE: no ${from} in ${name}`);
   const text = name === file ? source.replace(from, () => to) : source;
   const parameters = ['exports', 'require', 'module', 'process', 'internalBinding', 'primordials'];
   const module = { exports: {} };

@@ -4,6 +4,7 @@
  */
 import { callersEnvironment } from '../support/environment.js';
 import { keep, markdownTable, type Table } from '../bench/report.js';
+import { changedNodes } from './changed-nodes.js';
 import { damagedFiles } from './damage.js';
 import { failingCalls } from './failing-calls.js';
 import { realFaults } from './faults.js';
@@ -35,6 +36,7 @@ const rows: readonly TortureRow[] = [
   model,
   keys,
   flooding,
+  changedNodes,
 ];
 
 const { BUDGET_S, TORTURE_SEED, TORTURE_NO_SKIP } = callersEnvironment;

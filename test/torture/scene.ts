@@ -16,6 +16,8 @@ export interface StartOptions {
   /** A program with arguments that runs the server, such as `strace` or `prlimit`. */
   readonly under?: readonly string[];
   readonly args?: readonly string[];
+  /** Options of Node itself. */
+  readonly node?: readonly string[];
   /** Replaces the environment, which has the key of the tests. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -25,10 +27,17 @@ export class TorturedServer extends StartedServer {
   constructor(
     share: Share,
     path: string,
-    { under = [], args = [], env = { PETSTORE_API_KEYS: key } }: StartOptions = {},
+    { under = [], args = [], node = [], env = { PETSTORE_API_KEYS: key } }: StartOptions = {},
   ) {
     const storage = ['--storage', `file:${path}`, '--port', '0'];
-    const [command = '', ...all] = [...under, process.execPath, serverFile, ...storage, ...args];
+    const [command = '', ...all] = [
+      ...under,
+      process.execPath,
+      ...node,
+      serverFile,
+      ...storage,
+      ...args,
+    ];
     super(command, all, { cwd: share.workFolder, env });
     atEnd(share, () => this.end('SIGKILL'));
   }
