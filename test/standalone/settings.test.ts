@@ -328,7 +328,7 @@ describe("Node's permission model", () => {
     'is named in the message if it denies reading the storage',
     { 'a.jsonl': '', 'keys.json': '{"keys":[]}' },
     async (here) => {
-      const readable = [root, here.at('keys.json')].map((path) => `--allow-fs-read=${path}`);
+      const readable = [root, here.at('keys.json')].map((path) => `"--allow-fs-read=${path}"`);
       const flags = [...allowed.split(' ').filter((each) => !each.includes('read')), ...readable];
       const line = `exec "$0" ${flags.join(' ')} "$1" --storage file:a.jsonl --keys-file keys.json`;
       const ended = await here.shell(line, { PETSTORE_API_KEYS: apiKey, PORT: '0' }).ended;
