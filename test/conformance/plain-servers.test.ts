@@ -1,6 +1,5 @@
 // Tests that `verify` finds each wrong petstore of the folder servers at its own number alone, and
 // passes each right one.
-import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
