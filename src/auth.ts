@@ -56,7 +56,7 @@ export function digestOfKey(key: string): Buffer {
 
 /** The accepted API keys (C40). Verifying takes the same time with one key as with 100,000. */
 export class KeyRing {
-  /** The entries by digest, as a byte string; a key may have several. */
+  /** The entries by digest in hexadecimal; a key may have several. */
   readonly #entries = new Map<string, KeyEntry[]>();
   readonly #clock: () => number;
 
@@ -77,9 +77,9 @@ export class KeyRing {
       if (entry.digest.length !== 32)
         throw new TypeError('the digest of a key must be 32 bytes, as of digestOfKey');
 
-      const text = entry.digest.toString('latin1');
-      const others = this.#entries.get(text);
-      if (others === undefined) this.#entries.set(text, [entry]);
+      const hex = entry.digest.toString('hex');
+      const others = this.#entries.get(hex);
+      if (others === undefined) this.#entries.set(hex, [entry]);
       else others.push(entry);
     }
   }
@@ -92,7 +92,7 @@ export class KeyRing {
     // The time of this lookup reveals nothing about a digest: a Map compares strings only if their
     // hashes are equal, and each process has its own hash seed.
     const found = this.#entries
-      .get(digestOfKey(token).toString('latin1'))
+      .get(hash('sha256', token, 'hex'))
       ?.findLast((entry) => this.#isActive(entry));
 
     if (found !== undefined) this.#accepted.set(token, found);
