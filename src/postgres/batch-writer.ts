@@ -64,7 +64,7 @@ export type Added = StoredText | PetstoreError;
 
 /** The result of a batch. */
 export interface AddedBatch {
-  /** The result of each record, in their order. */
+  /** The result of each record, in the order of the records. */
   readonly added: readonly Added[];
 
   /** The records that are new, without repeats. */
@@ -267,7 +267,7 @@ function canBeSentAgain(error: unknown) {
   );
 }
 
-/** True if a statement of ours failed on purpose with `words`; a trigger may share its SQLSTATE. */
+/** True if our own statement failed on purpose with `words`. A trigger may share its SQLSTATE. */
 function failedWith(words: string, error: unknown) {
   return stateOf(error) === '22P02' && reasonOf(causeOf(error)).includes(words);
 }

@@ -1,4 +1,4 @@
-/** Values in the binary form of PostgreSQL, which the driver sends as they are. */
+/** Encodes values in PostgreSQL's binary format, which the driver sends unchanged. */
 
 /** The type `bytea` in the catalog of PostgreSQL. */
 const byteaOid = 17;

@@ -26,13 +26,15 @@ export const servingMs = 3_000;
 /** The longest time of a statement of a copy or an import, in ms. */
 export const copyingMs = 20_000;
 
-/** The time in ms for which we wait longer than the database, so that it reports a timeout. */
+/** The time in ms added to a statement's own timeout, so that the database reports it first. */
 const graceMs = 500;
 
-/** Within how many ms a read must fail to be sent again; a dead connection fails at once. */
+/**
+ * The time in ms within which a failed read is sent again, because dead connections fail at once.
+ */
 const resendMs = 1_000;
 
-/** For how many ms the database must work again before it is logged. */
+/** The time in ms for which the database must work again before the end of an outage is logged. */
 const steadyMs = 1_000;
 
 /** The shortest time in ms between two renewals of all sessions. */
@@ -101,8 +103,8 @@ export async function retry<Value>(
 const doubtfulStates = /^(08|40003|57P|58|XX|$)/;
 
 /**
- * The SQLSTATEs that a new session may not get, such as after a failover or a change of
- * search_path, privileges or types.
+ * The SQLSTATEs of errors that a new session may avoid, such as after a failover or a change of
+ * `search_path`, privileges or types.
  */
 const outdatedSessionStates = /^(25006|42P01|3F000|42501|0A000)$/;
 
@@ -110,8 +112,8 @@ const outdatedSessionStates = /^(25006|42P01|3F000|42501|0A000)$/;
 const poolerStates = /^(26000|42P05)$/;
 
 /**
- * Requests results in binary. Settings do not change that form, and hexadecimal digits would double
- * the bytes.
+ * Requests results in the binary format. No setting changes that format, and the hexadecimal format
+ * has twice as many bytes.
  */
 const inBinary = { binary: true, types: { getTypeParser: () => readColumn } };
 
@@ -127,9 +129,9 @@ const synchronousCommit = "pg_catalog.current_setting('synchronous_commit', true
  * than $1 ms. Each value is set even if it is right already, because a reload of the configuration
  * could change it. PgBouncer refuses these settings as parameters of the connection.
  *
- * All statements are by index. Without sequential and bitmap scans their plans are too, even if
- * the tables were empty when the plans were made; a kept plan would read all rows of a table that
- * has grown since.
+ * Every statement can find its rows by an index. Sequential and bitmap scans are turned off, so
+ * that plans made for an empty table use the index too. A cached plan with a sequential scan would
+ * read all rows of a table that has grown since.
  */
 const setUpSession = `SELECT
   pg_catalog.set_config('client_min_messages', 'warning', false),
@@ -144,23 +146,23 @@ const setUpSession = `SELECT
   pg_catalog.set_config('statement_timeout', ${cast('$1', 'text')}, false)`;
 
 /**
- * Sets up a session of a pool of ours. All names have their schema, and a policy that would hide
- * rows makes a statement fail. In a pool of the caller, statements of the caller may need other
- * values.
+ * Sets up a session of a pool that the storage created. Every name must have its schema, and a
+ * policy that would hide rows makes a statement fail. A caller's pool keeps its own values, because
+ * the caller's statements may need them.
  */
 const setUpOwnSession = `${setUpSession},
   pg_catalog.set_config('search_path', '', false),
   pg_catalog.set_config('row_security', 'off', false)`;
 
-/** The least rate of a line in bytes per ms, at which a long value still arrives. */
+/** The lowest rate of a connection in bytes per ms at which a long value still arrives in time. */
 const leastRate = 50;
 
-/** The bytes whose time on the line is part of every statement's time. */
+/** The number of bytes that a statement may send without more time. */
 const usualBytes = 2 ** 16;
 
 /**
- * Returns for how many ms more a statement may take because it sends long values, in steps, so that
- * few sessions change their `statement_timeout`.
+ * Returns the time in ms added to a statement's timeout because it sends long values. The time
+ * grows in steps, so that sessions rarely change their `statement_timeout`.
  */
 function sendingMs(values: readonly unknown[]) {
   let bytes = 0;
@@ -172,7 +174,7 @@ function sendingMs(values: readonly unknown[]) {
 export interface StatementOptions {
   /** True if each connection prepares the statement and keeps its plan. @defaultValue true */
   readonly isPrepared?: boolean;
-  /** True if the statement writes, so that a warning leaves its outcome unknown. Set by `write`. */
+  /** True if the statement writes; a warning then leaves its outcome unknown. Set by `write`. */
   readonly isWrite?: boolean;
   /** The longest time in ms, if it is less than that of other statements. */
   readonly statementMs?: number | undefined;
@@ -215,10 +217,10 @@ export interface Connections {
    */
   readonly reportRead: Report;
 
-  /** As `reportRead`, for adding. */
+  /** Reports that records were added to a table, or why they could not be. Logs as `reportRead`. */
   readonly reportWrite: Report;
 
-  /** Ends the pool that a URL made, or removes all listeners from the caller's pool. */
+  /** Ends the pool if the storage created it; otherwise removes all listeners from it. */
   close(): Promise<void>;
 }
 
@@ -237,7 +239,7 @@ interface Session {
  * Opens connections to the database of a URL, or uses the caller's pool.
  * @param statementMs The longest time of a statement, in ms.
  * @param maxConnections The most connections at once; ignored if a pool is given.
- * @param log Receives a line when the database cannot be read or written to, and when it can again.
+ * @param log Receives a line when reading or writing begins to fail, and when it works again.
  * @throws as `poolFor`
  */
 export async function connectionsTo(
@@ -256,13 +258,13 @@ export async function connectionsTo(
 
   const sessions = new Map<PostgresClient, Session>();
   const inFlight = new Set<Promise<unknown>>();
-  /** Sessions from before this time may be dead or outdated, and are closed. */
+  /** Sessions that began before this time may be dead or outdated, and are closed. */
   let trustedSince = Number.NEGATIVE_INFINITY;
   let mayPrepare = true;
 
   // The pool itself removes an idle connection that is lost.
   pool.on('error', ignore);
-  // Attached at once, because a database may accept and end a connection in one packet.
+  // The listener must be there at once: a database may accept and end a connection in one packet.
   pool.on('connect', sessionOf);
 
   const write: Send = (text, values, options) => send(text, values, { ...options, isWrite: true });

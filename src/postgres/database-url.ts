@@ -1,4 +1,4 @@
-/** The URL of a database: its parameters, and what is wrong with a URL. */
+/** Validates the URL of a database and its parameters. */
 import { statSync } from 'node:fs';
 import { reasonOf } from '../errors.js';
 
@@ -110,7 +110,7 @@ function parameterProblem(name: string, values: readonly string[]) {
   return `its parameter ${name} has no value`;
 }
 
-/** Returns the known parameters that share the longest prefix with a name; all, if none does. */
+/** Returns the parameters that share the longest prefix with a name, or all without such a one. */
 function suggestionFor(name: string) {
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
   const known = Object.keys(parameters);
@@ -127,7 +127,7 @@ function sharedLength(one: string, other: string) {
   return length;
 }
 
-/** Returns the most connections that a URL allows; undefined if it does not say. */
+/** Returns the `pool_max` of a URL; undefined if the URL has none or is not valid. */
 export function poolMaxOf(text: string): number | undefined {
   if (databaseUrlProblem(text) !== undefined) return undefined;
 
@@ -150,7 +150,7 @@ export function tlsFileProblem({ searchParams }: URL): string | undefined {
   return undefined;
 }
 
-/** Returns a valid URL as the driver must get it. */
+/** Converts a valid URL to the form that the driver needs. */
 export function driverUrl(text: string): URL {
   const url = new URL(text);
   url.searchParams.delete('pool_max');
@@ -176,7 +176,7 @@ export function readableUrl(text: string): string {
 }
 
 /**
- * Returns what a text must be instead; undefined if it is a valid URL of a database.
+ * Describes what a text must be, for a message; undefined if it is a valid URL of a database.
  * @deprecated use databaseUrlProblem; removed in 2.0
  */
 export function wantedUrl(text: string): string | undefined {

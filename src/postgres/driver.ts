@@ -1,4 +1,4 @@
-/** The part of `pg` that is used. The package is optional, so it is imported at the first use. */
+/** The used part of the package `pg`, which is optional and therefore imported at its first use. */
 import { fileURLToPath } from 'node:url';
 import type { Client as DriverClient } from 'pg';
 import { reasonOf, PetstoreError } from '../errors.js';
@@ -13,7 +13,7 @@ interface Emitter<Event, Value> {
 
 type PoolEvents = Emitter<'error', Error> & Emitter<'connect', PostgresClient>;
 
-/** A pool of connections, as `pg` has it. */
+/** A connection pool of `pg`. */
 export interface PostgresPool extends PoolEvents {
   /** Takes a connection, or waits for one if all are in use. */
   connect(): Promise<PostgresClient>;
@@ -52,7 +52,7 @@ export interface PostgresClient extends ClientEvents {
   release(destroy?: boolean): void;
 }
 
-/** The longest time of connecting, and then of the setup of the session, each in ms. */
+/** The timeout of connecting in ms, and also that of setting up the session afterwards. */
 export const connectMs = 2_000;
 
 /**

@@ -1,4 +1,4 @@
-/** Failures of a database: which are transient, and what an operator can do about the others. */
+/** Recognises transient failures of a database, and adds a hint to the others. */
 import { performance } from 'node:perf_hooks';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
@@ -19,7 +19,7 @@ const transientFailures = new RegExp(
     'There was an error establishing an SSL))',
 );
 
-/** The summaries of failures that last, and a hint for each. */
+/** The failures that are not transient: a pattern of the summary, and a hint for the operator. */
 const hints = [
   [/^ECONNREFUSED /, 'start it, or name another address'],
   [/^ENOTFOUND /, 'there is no such host; name another'],

@@ -1,8 +1,8 @@
 /**
  * Deletes expired idempotency keys (C57) in small batches.
  *
- * Each server tries it now and then, and one of them has the lease to do it. The batches are short,
- * and take at most a twentieth of the time, so that adds hardly notice them.
+ * Each server tries now and then, but only the server that holds the lease deletes keys. Batches
+ * are short and take at most a twentieth of the time, so that they hardly delay adds.
  */
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -25,9 +25,9 @@ const maxPauseMs = 10_000;
 /** The pause in ms after a missing privilege, because that failure renews all sessions. */
 const deniedPauseMs = 600_000;
 
-/** Deletes expired keys until it is closed. */
+/** A timer that deletes the expired keys of one database. */
 export interface KeySweeper {
-  /** Tells the sweeper the time of a request, by the clock that times the uses of keys. */
+  /** Notes the time of a request, by the clock that also times the uses of keys. */
   readonly noteTime: (at: number) => void;
 
   /** Ends the sweeper, and waits for the batch in flight. */
@@ -36,8 +36,8 @@ export interface KeySweeper {
 
 /**
  * Starts to delete the expired keys of a database.
- * @param now The time of the database in milliseconds since the epoch. It counts until the clock
- * of requests is known.
+ * @param now The time of the database in milliseconds since the epoch. It is used until the first
+ * call of `noteTime`.
  */
 export function keySweeper(database: Database, now: number, log: Log): KeySweeper {
   const serverId = randomUUID();

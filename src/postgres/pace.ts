@@ -3,15 +3,15 @@
  * line. The bound is halved if a batch takes long, and doubled if a full batch is fast.
  */
 
-/** The bounds at the beginning, and at the least and the most, in bytes. */
+/** The initial, the lowest and the highest bound, in bytes. */
 const firstBytes = 2 ** 20;
 const leastBytes = 2 ** 15;
 const mostBytes = 2 ** 24;
 
-/** A batch that takes longer on the line is too large, in ms. */
+/** A batch that takes more time on the line, in ms, is too large. */
 const slowMs = 1_000;
 
-/** A full batch that takes less on the line could be larger, in ms. */
+/** After a full batch that takes less time on the line, in ms, the next batch may be larger. */
 const fastMs = 400;
 
 /** The bound of the next batch. */

@@ -26,9 +26,8 @@ const collisions = /^(23505|42P07|42710|XX000|40001|40P01)$/;
 const neededVersion = statementsIn('').migrations.length;
 
 /**
- * The lowest version of a program that can serve the tables of this version. Programs of a lower
- * version than 13 do not read it. Migrations only add, so it stays unless an older program would
- * damage what a new migration adds.
+ * The lowest version of a program that can serve the tables of this version. Programs below version
+ * 13 do not read it. Raise it only if an older program would damage what a new migration adds.
  */
 const compatibleVersion = 13;
 
@@ -40,7 +39,7 @@ export interface Database extends Connections {
 
 /** The database has no tables, or those of an earlier version; `migratePostgres` creates them. */
 export class MissingTables extends PetstoreError {
-  /** The version of the tables, or 0 if there are none. */
+  /** The version of the tables, or 0 if the database has no tables. */
   readonly version: number;
 
   constructor(version: number) {

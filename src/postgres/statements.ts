@@ -35,7 +35,7 @@ export const numberTakenWords = 'batches before the next of this writer';
 /** An idempotency key was used before; the number in the error is the time of that use. */
 export const keyTakenWords = 'is when this key was used';
 
-/** The batch was a rehearsal, and nothing is missing. */
+/** The batch was a rehearsal, and its records could have been stored. */
 export const rehearsedWords = 'records could be stored';
 
 /**
@@ -174,7 +174,7 @@ export interface Table {
   readonly selectMany: string;
 
   /**
-   * Selects the texts of a query as lines of one text; null if there are none. An empty line
+   * Selects the texts of a query as lines of one text, or null if no record matches. An empty line
    * replaces a long text.
    */
   selectPage(query: PetQuery): Statement;
@@ -231,28 +231,29 @@ export interface Statements {
   readonly selectKeys: string;
 
   /**
-   * Deletes at most $4 idempotency keys that have expired by both the time $2 and the clock of the
-   * database. Does nothing while another server has the lease. $1 is the id of this server. Keys
-   * that were used before the time $3 are skipped, because stepping over deleted rows takes time.
-   * Returns the number of deleted keys, and the time of the last use among them.
+   * Deletes at most $4 idempotency keys that have expired both at the time $2 and by the clock of
+   * the database. Deletes nothing while another server holds the lease; $1 is the id of this
+   * server. Begins with keys that were used at the time $3, because scanning deleted rows is slow.
+   * Returns the number of deleted keys and the latest time of use among them.
    */
   readonly deleteExpiredKeys: string;
 
-  /** Returns the imported sources, or the beginnings of sources, and their numbers of pets. */
+  /** Returns the digest of each imported source or beginning, and its number of stored pets. */
   readonly selectImports: string;
 
   /**
-   * Raises the place of source $1 to $2 at least, and returns it. It always writes, because only a
-   * commit waits for a synchronous standby, and for a statement of that source that is in flight.
+   * Returns the place of source $1: the number of its pets that are stored. Raises it to $2 if it
+   * is lower. Always writes a row: the row lock waits for a concurrent import of the same source,
+   * and the commit waits for a synchronous standby.
    */
   readonly selectPlace: string;
 
   /**
-   * Adds the $3 pets that follow place $2 of source $1, and returns the new place. $4 is the
-   * counter; $5 and $6 are as in `insertBatch`. $7 are the names that get the new place: the
-   * source, and the digest of its beginning if it is known. If that digest exists already, another
-   * import has added the pets, and only the place changes. If the source is at another place, the
-   * statement does nothing and returns no row.
+   * Adds the next $3 pets of source $1 if its place is $2, and returns the new place. Otherwise it
+   * does nothing and returns no row. $4 is the counter; $5 and $6 are as in `insertBatch`. $7 lists
+   * the digests whose place is set: that of the source and, if known, that of its beginning. If the
+   * digest of the beginning has a place already, another import has added these pets, so only the
+   * place of the source changes.
    */
   readonly importBatch: string;
 }
@@ -278,7 +279,7 @@ function raise(...numbersAndWords: readonly string[]) {
   return int8(concat(...texts));
 }
 
-/** The id as text. Its name differs from the column's, because pages are sorted by that. */
+/** The id as text, under a name of its own, so that ORDER BY id sorts by the column `id`. */
 const digits = `${text('id')} AS digits`;
 
 /**

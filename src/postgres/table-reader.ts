@@ -48,12 +48,12 @@ function checkId({ digits, json }: Row): void {
 /** Returns the reader of a table. */
 export function tableReader(connections: Connections, table: sql.Table): TableReader {
   let isClosed = false;
-  /** The read of this tick: its ids, and the texts by the digits of their ids. */
+  /** The read that all `get` calls of this tick share: its ids, and the texts by their ids. */
   let nextRead: { readonly ids: Set<bigint>; readonly texts: ReturnType<typeof read> } | undefined;
-  /** The pages of this tick by their queries. */
+  /** The pages that were requested in this tick, by their queries. */
   const nextPages = new Map<string, Promise<TextPage>>();
 
-  /** Reads records, and reports if that worked. */
+  /** Reads records, and reports the success or the failure. */
   const readRecords: Connections['read'] = async (...statement) => {
     try {
       const rows = await connections.read(...statement);
@@ -65,12 +65,12 @@ export function tableReader(connections: Connections, table: sql.Table): TableRe
     }
   };
 
-  /** The last long page. They are read one at a time, to spare connections and memory. */
+  /** The latest long page. Long pages are read one at a time, to save connections and memory. */
   let lastLong: Promise<unknown> = Promise.resolve();
 
   /**
-   * Reads a record in one statement with all others of this event loop tick: 2.5 to 3.4 times as
-   * many a second.
+   * Reads a record. All records of one event loop tick share a statement, which serves 2.5 to 3.4
+   * times as many a second.
    */
   async function get(id: bigint) {
     if (isClosed) throw closedError();
@@ -108,8 +108,8 @@ export function tableReader(connections: Connections, table: sql.Table): TableRe
   }
 
   /**
-   * Reads a page once for all requests of this tick: 2.8 times as many a second
-   * (`make bench PARTS=storage`).
+   * Reads a page. Equal requests of one event loop tick share it, which serves 2.8 times as many a
+   * second (`make bench PARTS=storage`).
    */
   async function list(query: PetQuery) {
     if (isClosed) throw closedError();
@@ -150,7 +150,9 @@ export function tableReader(connections: Connections, table: sql.Table): TableRe
     return reading;
   }
 
-  /** Reads a page in one result; returns undefined if a text is long or the last id is doubtful. */
+  /**
+   * Reads a page in one result; returns undefined if a text is long or the last id may be wrong.
+   */
   async function readShortPage(page: PetQuery) {
     const { after = 0n, limit } = page;
     // One more text shows if there is a next page.

@@ -21,7 +21,7 @@ import { readLastId, tableReader } from './table-reader.js';
 /** The longest time of a readiness check in ms. */
 const readinessMs = 4_000;
 
-/** The time in ms between two looks whether other servers add. */
+/** The interval in ms at which a readiness check looks for records that other servers added. */
 const progressMs = 100;
 
 /** The records of one table, with the members of a `PetStorage` for them. */
@@ -39,7 +39,7 @@ export interface TableStore extends Required<Pick<PetStorage, 'waiting' | 'onCom
   close(): Promise<unknown>;
 }
 
-/** Returns how an add failed. */
+/** Returns `overdue` if an add took too long, or `refused` if it failed for another reason. */
 function failureOf(error: unknown): 'overdue' | 'refused' {
   return overdueStates.test(stateOf(error)) ? 'overdue' : 'refused';
 }
@@ -62,9 +62,9 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
   const keysInFlight = new Set<string>();
   const watchers = commitWatchers(log);
 
-  /** How adding has failed since readiness was last proved. */
+  /** The worst failure of adding since readiness was last proved. */
   let failed: 'never' | 'overdue' | 'refused' = 'never';
-  /** The record to rehearse: one that the last batch added, else the first that failed. */
+  /** The record to rehearse: one of the last stored batch, or the first one that failed. */
   let rehearsalRecord: KeyedRecord | undefined;
   let rehearsal: Promise<void> | undefined;
   let readiness: Promise<void> | undefined;
@@ -136,8 +136,8 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
   }
 
   /**
-   * Rehearses a record after a failed add. If that only waits for the adds of other servers (C78),
-   * adding works, and the next check rehearses again.
+   * Rehearses a record after a failed add. If the rehearsal only waits for the adds of other
+   * servers (C78), adding works, and the next check rehearses again.
    * @param lastId The last id before the rehearsal.
    * @throws DatabaseFailure if adding fails
    */

@@ -81,8 +81,9 @@ function adoptValues(table: Table, lastId: bigint, texts: readonly StoredText[])
 /**
  * Opens a database to import one source (F11). Servers may use the database meanwhile, and other
  * processes may import the same source.
- * @param source Its SHA-256 in lowercase hexadecimal digits, or with the digests of its beginnings.
- * @param log Receives a line while the database is waited for.
+ * @param source The SHA-256 of the source in lowercase hexadecimal digits, or an object that has
+ * the digests of its beginnings too.
+ * @param log Receives a line every 5 s while the database fails.
  * @throws PetstoreError as `postgresStorage`
  */
 export async function postgresImport(
@@ -139,7 +140,8 @@ export async function postgresImport(
 }
 
 /**
- * Adds pets in one transaction to a database that never had any. Waits for a database that is away.
+ * Adds pets in one transaction to a database that has never had a pet. Retries while the database
+ * fails for a transient reason.
  * @returns false, and adds nothing, if the database has or had pets
  * @throws PetstoreError as `postgresStorage`
  */
