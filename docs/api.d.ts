@@ -97,6 +97,7 @@
 //   fileStorage
 //   fileTarget
 //   int64OfJsonNumber
+//   int64Schema
 //   json
 //   jsonContent
 //   jsonReply
@@ -262,7 +263,7 @@ interface FieldType<Value> {
     readonly parameterRule: string;
     readonly parse: (text: string) => Value | undefined;
     readonly values?: readonly Value[];
-    readonly schema: Readonly<Record<string, string | readonly string[]>>;
+    readonly schema: Readonly<Record<string, string | number | readonly string[]>>;
 }
 
 type Fields = typeof requiredFields & typeof optionalFields;
@@ -299,7 +300,7 @@ interface FilterableType<Value> extends FieldType<Value> {
 
 type HandlerResult = Reply | Response;
 
-type HeaderDescriptions = Readonly<Record<string, string>>;
+type HeaderDescriptions = Readonly<Record<string, string | RequiredHeader>>;
 
 type HeaderMaker = (request: PluginRequest) => HeaderValues;
 
@@ -369,6 +370,7 @@ interface ListParameter<Value> {
     readonly refusal: PetstoreError;
     readonly describe: (things: string) => string;
     readonly schema: OpenApiValue;
+    readonly example?: OpenApiValue;
 }
 
 type ListParameters<Asked> = {
@@ -707,6 +709,11 @@ type ReplyWatcher = (event: ReplyEvent, request: PluginRequest) => void;
 
 type RequestHead = PluginRequest;
 
+interface RequiredHeader {
+    readonly description: string;
+    readonly required: true;
+}
+
 interface Route {
     readonly path: string;
     readonly methods: Readonly<Record<string, Operation>>;
@@ -918,25 +925,25 @@ const errors: {
     readonly invalid_parameter: readonly ['A parameter has an invalid value.'];
     readonly invalid_body: readonly ['Body is missing required fields or contains invalid values.'];
     readonly unauthorized: readonly ['API key missing or invalid.', {
-        readonly 'WWW-Authenticate': 'The bearer challenge.';
+        readonly 'WWW-Authenticate': RequiredHeader;
     }];
     readonly not_found: readonly ['The requested resource could not be found.'];
     readonly request_timeout: readonly ['The request did not arrive in time.'];
     readonly idempotency_in_flight: readonly ['The first request with this key is in flight.', {
-        'Retry-After': string;
+        'Retry-After': RequiredHeader;
     }];
     readonly content_too_large: readonly ['Body is too large.'];
     readonly unsupported_media_type: readonly ['Body is not JSON.', {
-        readonly Accept: 'application/json';
+        readonly Accept: RequiredHeader;
     }];
     readonly idempotency_mismatch: readonly ['The Idempotency-Key was used with another body.'];
     readonly too_many_requests: readonly ['Too many requests.', {
-        'Retry-After': string;
+        'Retry-After': RequiredHeader;
     }];
     readonly internal_error: readonly ['The server failed.'];
     readonly bad_gateway: readonly ['A proxy got no valid response from the server.'];
     readonly unavailable: readonly ['The server cannot do this now.', {
-        'Retry-After': string;
+        'Retry-After': RequiredHeader;
     }];
     readonly gateway_timeout: readonly ['A proxy got no response from the server in time.'];
 };
@@ -952,6 +959,13 @@ function fileStorage(path: string, options?: FileStorageOptions): Promise<PetSto
 function fileTarget(path: string, records?: string): Promise<TextTarget>;
 
 function int64OfJsonNumber(number: string): bigint | undefined;
+
+const int64Schema: Readonly<{
+    type: "integer";
+    format: "int64";
+    minimum: number;
+    maximum: number;
+}>;
 
 function isDatabaseUrl(text: string): boolean;
 
@@ -1016,12 +1030,19 @@ function ordersPlugin(): Plugin;
 
 function pageReply(path: string, asked: PageQuery, { texts, next }: TextPage): Reply;
 
-function parameter(place: 'path' | 'query' | 'header', name: string, description: string, schema: OpenApiValue): {
+function parameter(place: 'path' | 'query' | 'header', name: string, description: string, schema: OpenApiValue, example?: OpenApiValue): {
     name: string;
     in: "header" | "path" | "query";
     required: boolean;
     description: string;
     schema: OpenApiValue;
+} | {
+    name: string;
+    in: "header" | "path" | "query";
+    required: boolean;
+    description: string;
+    schema: OpenApiValue;
+    example: OpenApiValue;
 };
 
 function parseDraft(value: JsonValue, what?: string): PetDraft;

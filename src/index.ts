@@ -20,7 +20,7 @@ export {
 
 // Pets and JSON.
 export { checkDraft, checkKeyUse, checkQuery, petJson } from './engine/index.js';
-export { matchesFilter, parseDraft, petFields, petStatuses } from './pet.js';
+export { int64Schema, matchesFilter, parseDraft, petFields, petStatuses } from './pet.js';
 export type {
   FieldType,
   FilterName,

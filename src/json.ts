@@ -343,6 +343,8 @@ function jsonOf(value: unknown, depth: number): string | undefined {
 
 /** The largest int64. */
 export const int64Max = 2n ** 63n - 1n;
+/** The smallest int64. */
+export const int64Min = -(2n ** 63n);
 
 /** True if a bigint is within the range of an int64. */
 export function isInt64(value: bigint): boolean {

@@ -1,5 +1,6 @@
 /** The OpenAPI 3.1 document: its frame, and helpers for the operations of routes. */
 import { errorCodes } from './errors.js';
+import { int64Max, int64Min } from './json.js';
 import { petFields, petIdType, petStatuses } from './pet.js';
 
 /** A JSON value of the document. */
@@ -61,18 +62,31 @@ export function jsonContent(schema: OpenApiValue, example: OpenApiValue): OpenAp
   return { 'application/json': { schema, example } };
 }
 
-/** Returns a Parameter Object; only path parameters are required. */
+/**
+ * Returns a Parameter Object; only path parameters are required.
+ * @param example A value with which the request succeeds, because tools send it.
+ */
 export function parameter(
   place: 'path' | 'query' | 'header',
   name: string,
   description: string,
   schema: OpenApiValue,
+  example?: OpenApiValue,
 ) {
-  return { name, in: place, required: place === 'path', description, schema };
+  const base = { name, in: place, required: place === 'path', description, schema };
+  return example === undefined ? base : { ...base, example };
 }
 
-/** Descriptions of headers by name. */
-type HeaderDescriptions = Readonly<Record<string, string>>;
+/** A header that each response of a kind has. */
+interface RequiredHeader {
+  readonly description: string;
+  readonly required: true;
+}
+
+/** The headers of a response by name; one with only a description may be absent. */
+type HeaderDescriptions = Readonly<Record<string, string | RequiredHeader>>;
+
+const always = (description: string): RequiredHeader => ({ description, required: true });
 
 /** Returns a Response Object. */
 export function response(
@@ -80,26 +94,34 @@ export function response(
   content: OpenApiValue,
   headers: HeaderDescriptions = {},
 ): OpenApiValue {
-  const schema = { type: 'string' };
-  const described = Object.entries(headers).map(([name, text]) => [
-    name,
-    { description: text, schema },
-  ]);
-  return { description, headers: Object.fromEntries(described), content };
+  return { description, headers: describeHeaders(headers), content };
 }
 
-const retryAfter = { 'Retry-After': 'Seconds to wait.' };
+/** Returns Header Objects by name. */
+function describeHeaders(headers: HeaderDescriptions): OpenApiMap {
+  const schema = { type: 'string' };
+  const described = Object.entries(headers).map(([name, header]) => [
+    name,
+    { ...(typeof header === 'string' ? { description: header } : header), schema },
+  ]);
+  return Object.fromEntries(described);
+}
+
+const retryAfter = { 'Retry-After': always('Seconds to wait.') };
 
 /** The description of each error, and of the headers of its response. */
 const errors = {
   invalid_parameter: ['A parameter has an invalid value.'],
   invalid_body: ['Body is missing required fields or contains invalid values.'],
-  unauthorized: ['API key missing or invalid.', { 'WWW-Authenticate': 'The bearer challenge.' }],
+  unauthorized: [
+    'API key missing or invalid.',
+    { 'WWW-Authenticate': always('The bearer challenge.') },
+  ],
   not_found: ['The requested resource could not be found.'],
   request_timeout: ['The request did not arrive in time.'],
   idempotency_in_flight: ['The first request with this key is in flight.', retryAfter],
   content_too_large: ['Body is too large.'],
-  unsupported_media_type: ['Body is not JSON.', { Accept: 'application/json' }],
+  unsupported_media_type: ['Body is not JSON.', { Accept: always('application/json') }],
   idempotency_mismatch: ['The Idempotency-Key was used with another body.'],
   too_many_requests: ['Too many requests.', retryAfter],
   internal_error: ['The server failed.'],
@@ -145,4 +167,54 @@ export function openApiDocument(paths: OpenApiMap, servers: readonly string[]): 
     paths,
     components: { schemas, securitySchemes: { bearerAuth } },
   });
+}
+
+/** The headers of each response of a deprecated route (C33). */
+const deprecationHeaders = describeHeaders({
+  Deprecation: always('The time since which it is deprecated (RFC 9745).'),
+  Sunset: always('The time until which it is served (RFC 8594).'),
+  Link: always('Its successor.'),
+});
+
+/** Returns a Path Item Object whose responses have the headers of a deprecated route. */
+function withDeprecationHeaders(pathItem: OpenApiValue): OpenApiValue {
+  return mapMembers(pathItem, (operation) => {
+    const { responses } = isMap(operation) ? operation : {};
+    if (responses === undefined) return operation;
+    const described = mapMembers(responses, (each) =>
+      isMap(each)
+        ? { ...each, headers: { ...deprecationHeaders, ...Object(each['headers']) } }
+        : each,
+    );
+    return { ...Object(operation), responses: described };
+  });
+}
+
+function mapMembers(value: OpenApiValue, change: (member: OpenApiValue) => OpenApiValue) {
+  if (!isMap(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, change(member)]));
+}
+
+function isMap(value: OpenApiValue | undefined): value is OpenApiMap {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Returns the JSON of a document.
+ * @param deprecatedPaths The paths whose responses have the headers of a deprecated route.
+ */
+export function documentJson(
+  document: OpenApiDocument,
+  deprecatedPaths: readonly string[],
+): string {
+  const { paths } = document;
+  const described = Object.entries(isMap(paths) ? paths : {}).map(([path, item]) => [
+    path,
+    deprecatedPaths.includes(path) ? withDeprecationHeaders(item) : item,
+  ]);
+  const json = JSON.stringify({ ...document, paths: Object.fromEntries(described) });
+  // Numbers have rounded the bounds of an int64. Strings are matched whole, so that they stay.
+  return json.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?9223372036854776000/g, (token) =>
+    token.startsWith('"') ? token : String(token.startsWith('-') ? int64Min : int64Max),
+  );
 }

@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { inFlight, PetstoreError } from './errors.js';
 import { parseInt64, maxBodyValues, parseJson, toByteString } from './json.js';
 import {
+  documentJson,
   errorResponses,
   jsonContent,
   openApiDocument,
@@ -148,6 +149,7 @@ function createPet(
   const keySchema = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' };
   const repeats =
     'For 24 hours a repeat with the same key and body gets the first response and adds nothing.';
+  const exampleKey = '1f0c9a52-6d2e-4c1b-9f43-5a7d0e8b3c61';
   return {
     readsBody: true,
     awaitsHold: true,
@@ -182,7 +184,7 @@ function createPet(
       tags: ['pets'],
       summary: 'Add a pet',
       description: 'A 201 means that the pet is stored for good: no pet can be changed or deleted.',
-      parameters: [parameter('header', 'Idempotency-Key', repeats, keySchema)],
+      parameters: [parameter('header', 'Idempotency-Key', repeats, keySchema, exampleKey)],
       requestBody: { required: true, content: jsonContent(schemaRef('NewPet'), newPet) },
       responses: {
         201: response('Pet added.', petContent, { Location: 'The path of the pet.' }),
@@ -215,11 +217,6 @@ async function insertHeld(
 }
 
 function getPet(pets: PetTexts): CheckedOperation {
-  const announced = {
-    Deprecation: 'The time since which it is deprecated (RFC 9745).',
-    Sunset: 'The time until which it is served (RFC 8594).',
-    Link: 'Its successor.',
-  };
   return {
     handler: async ({ params: { petId = '' } }) => {
       const id = parseInt64(petId);
@@ -232,10 +229,10 @@ function getPet(pets: PetTexts): CheckedOperation {
       summary: 'Get a pet',
       description: 'To be removed on 5 December 2030; use the list with its status filter.',
       deprecated: true,
-      parameters: [parameter('path', 'petId', 'Identifier of the pet.', int64Schema)],
+      parameters: [parameter('path', 'petId', 'Identifier of the pet.', int64Schema, 1)],
       responses: {
-        200: response('The pet.', petContent, announced),
-        ...errorResponses(['unauthorized', 'not_found', 'unavailable'], announced),
+        200: response('The pet.', petContent),
+        ...errorResponses(['invalid_parameter', 'unauthorized', 'not_found', 'unavailable']),
       },
     },
   };
@@ -274,8 +271,9 @@ export function publicRoutes(
     const key = `${present.length} ${basePath}`;
     if (cached?.key === key) return cached.reply;
     const document = openApiDocument(pathsOf(present, basePath), [...urls, basePath]);
-    const text = toByteString(JSON.stringify(hooks.described(document)));
-    cached = { key, reply: new SharedResponse(jsonReply(200, text)) };
+    const deprecated = present.filter(({ deprecation }) => deprecation !== undefined);
+    const text = documentJson(hooks.described(document), deprecated.map(documentPath));
+    cached = { key, reply: new SharedResponse(jsonReply(200, toByteString(text))) };
     return cached.reply;
   };
   return [
@@ -299,8 +297,15 @@ function pathsOf(
     for (const [method, { document }] of Object.entries(methods))
       if (document !== undefined) operations[method.toLowerCase()] = document;
     if (Object.keys(operations).length === 0) continue;
-    if (path.startsWith('/v1/')) paths[path.slice('/v1'.length)] = operations;
-    else paths[path] = { servers: [{ url: basePath.replace(/\/v1$/, '') || '/' }], ...operations };
+    const servers = [{ url: basePath.replace(/\/v1$/, '') || '/' }];
+    paths[documentPath({ path })] = path.startsWith('/v1/')
+      ? operations
+      : { servers, ...operations };
   }
   return paths;
+}
+
+/** Returns the path of a route in the document. */
+function documentPath({ path }: Pick<Route, 'path'>): string {
+  return path.startsWith('/v1/') ? path.slice('/v1'.length) : path;
 }

@@ -25,6 +25,8 @@ export interface ListParameter<Value> {
   readonly describe: (things: string) => string;
   /** Its schema in the OpenAPI document. */
   readonly schema: OpenApiValue;
+  /** Its example in the OpenAPI document, with which the request succeeds. */
+  readonly example?: OpenApiValue;
 }
 
 /** The parameters of a list: a row for each member of its query. */
@@ -55,7 +57,8 @@ export const afterParameter = Object.freeze<ListParameter<bigint>>({
     'after must be an integer from 0 to 9223372036854775807, in decimal digits.',
   ),
   describe: (things) => `Returns only ${things} with an id above this one.`,
-  schema: { ...int64Schema, minimum: 0 },
+  schema: { ...int64Schema, minimum: 0, default: 0 },
+  example: 0,
 });
 
 /**
@@ -122,8 +125,8 @@ export function listDocument<Asked>(
     tags: [tag],
     summary: `List ${things}`,
     description: `A page of ${things} by ascending id; the header Link leads to the next page.`,
-    parameters: rows.map(({ name, describe, schema }) =>
-      parameter('query', name, describe(things), schema),
+    parameters: rows.map(({ name, describe, schema, example }) =>
+      parameter('query', name, describe(things), schema, example),
     ),
     responses: {
       200: page,

@@ -1,6 +1,8 @@
 /** The pet: the table of its fields, from which all code that knows a pet's fields follows. */
 import { PetstoreError } from './errors.js';
 import {
+  int64Max,
+  int64Min,
   int64OfJsonNumber,
   isInt64,
   JsonNumber,
@@ -38,7 +40,7 @@ export interface FieldType<Value> {
   /** All values, if they are few. */
   readonly values?: readonly Value[];
   /** Its schema in the OpenAPI document. */
-  readonly schema: Readonly<Record<string, string | readonly string[]>>;
+  readonly schema: Readonly<Record<string, string | number | readonly string[]>>;
 }
 
 /** The type of a field that lists filter by. */
@@ -76,8 +78,16 @@ function text(description: string): FieldType<string> {
   };
 }
 
-/** The schema of an int64 in the OpenAPI document. */
-export const int64Schema = { type: 'integer', format: 'int64' };
+/**
+ * The schema of an int64 in the OpenAPI document. A number rounds `maximum`; the document has all
+ * of its digits.
+ */
+export const int64Schema = Object.freeze({
+  type: 'integer',
+  format: 'int64',
+  minimum: Number(int64Min),
+  maximum: Number(int64Max),
+});
 
 /** Returns the type of an exact int64 (C22, C23). */
 function int64(description: string): FieldType<bigint> {

@@ -70,8 +70,9 @@ export function faultsPlugin(options: FaultsOptions = {}): Plugin {
 
     around((request, next) => {
       if (request.keyName === undefined || isOwnPath(request.route)) return next();
-      const text = request.header('petstore-fault');
-      const fault = text === undefined ? rules.faultFor(request) : parseHeader(text);
+      // Tools send an optional header empty if they have no value for it.
+      const text = request.header('petstore-fault') ?? '';
+      const fault = text === '' ? rules.faultFor(request) : parseHeader(text);
       return fault === undefined ? next() : carryOut(fault, request, next, delays);
     });
 

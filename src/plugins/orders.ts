@@ -2,6 +2,7 @@
 import {
   errorResponses,
   int64OfJsonNumber,
+  int64Schema,
   jsonContent,
   JsonNumber,
   jsonReply,
@@ -169,9 +170,8 @@ const placing = {
   },
 };
 
-const int64 = { type: 'integer', format: 'int64' };
 const draftProperties = {
-  petId: { ...int64, description: 'The id of a pet in the store.' },
+  petId: { ...int64Schema, minimum: 1, description: 'The id of a pet in the store.' },
   quantity: {
     type: 'integer',
     format: 'int32',
@@ -191,7 +191,7 @@ const schemas = {
   OrderStatus: { type: 'string', enum: ['placed'], description: 'The only status so far.' },
   NewOrder: objectOf(draftProperties),
   Order: objectOf({
-    id: { ...int64, description: 'Assigned by the service.' },
+    id: { ...int64Schema, description: 'Assigned by the service.' },
     ...draftProperties,
     status: schemaRef('OrderStatus'),
     placedAt: { type: 'string', format: 'date-time', description: 'When the order was placed.' },

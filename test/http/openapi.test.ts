@@ -3,10 +3,19 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import fc from 'fast-check';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { PetstoreError, type PetstoreOptions } from '../../dist/index.js';
+import {
+  JsonNumber,
+  maxBodyValues,
+  parseJson,
+  PetstoreError,
+  type JsonValue,
+  type PetstoreOptions,
+} from '../../dist/index.js';
+import { faultsPlugin } from '../../dist/plugins/faults.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
-import { add, start, type Running, type RequestParts } from '../support/fixture.js';
+import { add, key, start, type Running, type RequestParts } from '../support/fixture.js';
 import type { Ending } from '../support/at-end.js';
 import { root } from '../support/process.js';
 import { documentOf, expectResponse, noKey, plainStorage } from '../support/scenes.js';
@@ -25,6 +34,7 @@ interface Operation {
   readonly tags: readonly string[];
   readonly parameters?: readonly (Readonly<Record<'name' | 'in' | 'description', string>> & {
     readonly schema: Schema;
+    readonly example?: unknown;
   })[];
   readonly requestBody?: { readonly content: Content };
   readonly responses: Readonly<
@@ -32,7 +42,9 @@ interface Operation {
       string,
       {
         readonly description: string;
-        readonly headers?: Readonly<Record<string, { readonly schema: Schema }>>;
+        readonly headers?: Readonly<
+          Record<string, { readonly schema: Schema; readonly required?: boolean }>
+        >;
         readonly content: Content;
       }
     >
@@ -77,12 +89,14 @@ function compiler(document: Document): (schema: Schema) => ValidateFunction {
 }
 
 const plugins = [ordersPlugin()];
-const int64 = { type: 'integer', format: 'int64' };
+// Numbers, as `JSON.parse` rounds them.
+const [minimum, maximum] = [-(2 ** 63), 2 ** 63];
+const int64 = { type: 'integer', format: 'int64', minimum, maximum };
 const referTo = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 const query = { in: 'query', required: false };
 
 /**
- * Each operation of petstore-spec.md, with the additions of docs/contract.md: 400 of the list, 413
+ * Each operation of petstore-spec.md, with the additions of docs/contract.md: 400 of the GETs, 413
  * and 415 of the POST, 503, `after`, and Idempotency-Key with its statuses.
  */
 const operations = {
@@ -96,7 +110,7 @@ const operations = {
         schema: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
       },
       { name: 'status', ...query, schema: referTo('PetStatus') },
-      { name: 'after', ...query, schema: { ...int64, minimum: 0 } },
+      { name: 'after', ...query, schema: { ...int64, minimum: 0, default: 0 } },
     ],
   },
   'post /pets': {
@@ -117,7 +131,7 @@ const operations = {
   },
   'get /pets/{petId}': {
     operationId: 'getPet',
-    statuses: ['200', '401', '404', '503'],
+    statuses: ['200', '400', '401', '404', '503'],
     parameters: [{ name: 'petId', in: 'path', required: true, schema: int64 }],
     deprecated: true,
   },
@@ -222,7 +236,7 @@ test('gives examples that fit their schemas: a pet of data/animals.jsonl, an ord
   assert.deepEqual(examples['listPets 200'], [{ id, ...draft }]);
   assert.deepEqual(examples['listOrders 200'], [examples['placeOrder 201']]);
   assert.equal(Object(examples['placeOrder sent']).petId, id);
-  assert.equal(Object.keys(examples).length, 5 + 2 + 21);
+  assert.equal(Object.keys(examples).length, 5 + 2 + 22);
 });
 
 test('C56 lists the production, staging and relative servers in the document', async (t) => {
@@ -282,6 +296,7 @@ test('responds with the documented body and headers for every documented status'
     'createPet 422': ['POST /v1/pets', { ...keyed, body: `${body} ` }],
     'createPet 503': ['POST /v1/pets', { body }, away],
     'getPet 200': ['GET /v1/pets/2'],
+    'getPet 400': ['GET /v1/pets/2?%'],
     'getPet 401': ['GET /v1/pets/2', noKey],
     'getPet 404': ['GET /v1/pets/77'],
     'getPet 503': ['GET /v1/pets/2', {}, away],
@@ -301,11 +316,15 @@ test('responds with the documented body and headers for every documented status'
     ...['connection', 'keep-alive'],
   ];
   const seen: string[] = [];
+  const optional: string[] = [];
   for (const [, { operationId, responses }] of operationsOf(document))
     for (const [status, { description, content, headers = {} }] of Object.entries(responses)) {
       assert.ok(description !== '');
-      for (const { schema } of Object.values(headers)) assert.deepEqual(schema, { type: 'string' });
       const name = `${operationId} ${status}`;
+      for (const [own, { schema, required }] of Object.entries(headers)) {
+        assert.deepEqual(schema, { type: 'string' });
+        if (required !== true) optional.push(`${name} ${own}`);
+      }
       seen.push(name);
       const [request, words, from = { port }] = live[name] ?? assert.fail(name);
       const response = await expectResponse(from.port, request, Number(status), words, {
@@ -319,4 +338,154 @@ test('responds with the documented body and headers for every documented status'
       assert.deepEqual(special, promised.sort(), `${name}: headers sent and headers documented`);
     }
   assert.deepEqual(seen.sort(), Object.keys(live).sort());
+  assert.deepEqual(optional, [
+    'listPets 200 Link',
+    'createPet 201 Location',
+    'listOrders 200 Link',
+  ]);
+});
+
+test('the document has examples with which tools send requests that succeed', async (t) => {
+  const document = await newDocument(t, { plugins: [faultsPlugin(), ordersPlugin()] });
+  const found = operationsOf(document).flatMap(([, { operationId, parameters = [] }]) =>
+    parameters.map(({ name, example, schema }) => [
+      `${operationId} ${name}`,
+      example ?? schema['default'],
+    ]),
+  );
+  const uuid = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
+  const { 'createPet Idempotency-Key': key, ...others } = Object.fromEntries(found);
+  assert.match(String(key), uuid);
+  assert.deepEqual(others, {
+    'listPets limit': 20,
+    'listPets status': undefined,
+    'listPets after': 0,
+    'listPets Petstore-Fault': '',
+    'createPet Petstore-Fault': '',
+    'getPet petId': 1,
+    'getPet Petstore-Fault': '',
+    'listOrders limit': 20,
+    'listOrders status': undefined,
+    'listOrders after': 0,
+    'listOrders Petstore-Fault': '',
+    'placeOrder Petstore-Fault': '',
+  });
+  for (const [, { parameters = [] }] of operationsOf(document))
+    for (const { name, schema } of parameters)
+      if (name === 'Petstore-Fault') assert.deepEqual(schema, { type: 'string', default: '' });
+});
+
+test('C61 an empty Petstore-Fault is as none', async (t) => {
+  const rules = [{ fault: 'status=429', times: 1 }];
+  const { port } = await start(t, { plugins: [faultsPlugin({ rules })] });
+  const empty = { headers: ['Petstore-Fault:'] };
+  await expectResponse(port, 'GET /v1/pets', 429, empty);
+  await expectResponse(port, 'GET /v1/pets', 200, empty);
+});
+
+test('the document describes each operation of the faults plugin and its statuses', async (t) => {
+  const document = await newDocument(t, { plugins: [faultsPlugin()] });
+  for (const [path, operation] of operationsOf(document)) {
+    assert.match(String(Reflect.get(operation, 'description')), /^[A-Z].{5,}\.$/, path);
+    assert.ok('400' in operation.responses, path);
+  }
+  const { put } = document.paths['/faults'] ?? {};
+  for (const status of ['400', '401', '413', '415']) assert.ok(put?.responses[status], status);
+  const { get } = document.paths['/pets/{petId}'] ?? {};
+  for (const [status, { headers = {} }] of Object.entries(get?.responses ?? {}))
+    for (const name of ['Deprecation', 'Sunset', 'Link'])
+      assert.equal(headers[name]?.required, true, `${status} ${name}`);
+});
+
+/** A schema whose bounds have all digits. */
+interface ExactSchema {
+  readonly type?: string;
+  readonly $ref?: string;
+  readonly enum?: readonly string[];
+  readonly pattern?: string;
+  readonly minimum?: bigint;
+  readonly maximum?: bigint;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, ExactSchema>>;
+}
+
+/** Returns plain values, with a bigint for each number. */
+function exactly(value: JsonValue): unknown {
+  if (value instanceof JsonNumber) return BigInt(value.text);
+  if (Array.isArray(value)) return value.map(exactly);
+  if (!(value instanceof Map)) return value;
+  return Object.fromEntries([...value].map(([name, member]) => [name, exactly(member)]));
+}
+
+/** Generates the JSON texts of values that fit a schema; a string of a parameter has no quotes. */
+function valuesOf(schema: ExactSchema, schemas: Readonly<Record<string, ExactSchema>>) {
+  const jsonOf = (each: ExactSchema): fc.Arbitrary<string> => {
+    const { type, $ref, minimum, maximum, pattern } = each;
+    if ($ref !== undefined) return jsonOf(schemas[$ref.replace(/.*\//, '')] ?? assert.fail($ref));
+    if (each.enum !== undefined) return fc.constantFrom(...each.enum).map((text) => `"${text}"`);
+    if (type === 'integer' && minimum !== undefined && maximum !== undefined)
+      return fc.bigInt({ min: minimum, max: maximum }).map(String);
+    if (type === 'string' && pattern === undefined)
+      return fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text));
+    if (pattern !== undefined) return fc.stringMatching(RegExp(pattern)).map((text) => `"${text}"`);
+    assert.equal(type, 'object', 'an integer of the document has bounds');
+    const members = Object.entries(each.properties ?? {}).map(([name, property]) => {
+      const member = jsonOf(property).map((value) => [`"${name}":${value}`]);
+      return each.required?.includes(name) ? member : fc.option(member, { nil: [] });
+    });
+    return fc.tuple(...members).map((texts) => `{${texts.flat().join(',')}}`);
+  };
+  return jsonOf(schema);
+}
+
+test('C1 C6 C10 C23 C57 no request that fits the document is 400', async (t) => {
+  const { petstore } = await start(t);
+  const text = await (await petstore.fetch('http://any/openapi.json')).text();
+  assert.match(text, /"minimum":-9223372036854775808,"maximum":9223372036854775807\b/);
+  assert.doesNotMatch(text, /9223372036854776000/);
+  const { paths, components } = Object(exactly(parseJson(text, maxBodyValues)));
+  const authorization = { Authorization: `Bearer ${key}` };
+  const values = (schema: ExactSchema) => valuesOf(schema, components.schemas);
+  const unquoted = (schema: ExactSchema) =>
+    values(schema).map((json) => json.replace(/^"|"$/g, ''));
+
+  const { get: list, post: create } = paths['/pets'];
+  const query = fc.record(
+    Object.fromEntries(
+      list.parameters.map((each: { name: string; schema: ExactSchema }) => [
+        each.name,
+        unquoted(each.schema),
+      ]),
+    ),
+    { requiredKeys: [] },
+  );
+  const pet = values(create.requestBody.content['application/json'].schema);
+  const idempotencyKey = unquoted(create.parameters[0].schema).map((each) => each.slice(0, 255));
+  const id = unquoted(paths['/pets/{petId}'].get.parameters[0].schema);
+  const numRuns = 300;
+  await fc.assert(
+    fc.asyncProperty(query, async (parameters) => {
+      const target = `http://any/v1/pets?${new URLSearchParams(Object(parameters))}`;
+      assert.equal((await petstore.fetch(target, { headers: authorization })).status, 200, target);
+    }),
+    { numRuns },
+  );
+  await fc.assert(
+    fc.asyncProperty(pet, idempotencyKey, async (body, keyOfPet) => {
+      const headers = { ...authorization, 'Content-Type': 'application/json' };
+      const keyed = { ...headers, 'Idempotency-Key': keyOfPet };
+      const init = { method: 'POST', headers: keyed, body };
+      const { status } = await petstore.fetch('http://any/v1/pets', init);
+      assert.ok(status === 201 || status === 422, `${status} ${body}`);
+    }),
+    { numRuns },
+  );
+  await fc.assert(
+    fc.asyncProperty(id, async (petId) => {
+      const target = `http://any/v1/pets/${petId}`;
+      const { status } = await petstore.fetch(target, { headers: authorization });
+      assert.ok(status === 200 || status === 404, target);
+    }),
+    { numRuns },
+  );
 });

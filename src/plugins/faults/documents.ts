@@ -16,35 +16,60 @@ const parameter: OpenApiValue = {
   name: 'Petstore-Fault',
   in: 'header',
   description: `A fault for this request alone: ${faultWords}.`,
-  schema: { type: 'string', examples: ['status=503', 'drop,after', 'delay=1500'] },
+  // Without an example, because tools would send it with every request.
+  schema: { type: 'string', default: '' },
 };
 
 const rulesContent = jsonContent(schemaRef('FaultRules'), {
-  rules: [{ method: 'POST', path: '/v1/pets', fault: 'status=503,after', times: 2 }],
+  rules: [{ method: 'POST', path: '/v1/pets', fault: 'delay=200', times: 2 }],
 });
 const rulesResponse = {
   200: response('The rules, each with the number of requests that are left.', rulesContent),
 };
-const operation = (operationId: string, summary: string, responses: object): OpenApiOperation => ({
+const operation = (
+  operationId: string,
+  summary: string,
+  description: string,
+  responses: object,
+): OpenApiOperation => ({
   operationId,
   tags: ['faults'],
   summary,
-  responses: { ...responses, ...errorResponses(['unauthorized']) },
+  description,
+  responses: { ...errorResponses(['invalid_parameter', 'unauthorized']), ...responses },
 });
 /** The Operation Objects of the plugin's paths. */
 export const documents = {
-  list: operation('listFaults', 'List the fault rules', rulesResponse),
+  list: operation(
+    'listFaults',
+    'List the fault rules',
+    'Each rule has the number of requests that it will still meet. `PUT` accepts the result.',
+    rulesResponse,
+  ),
   set: {
-    ...operation('setFaults', 'Replace all fault rules', {
-      ...rulesResponse,
-      ...errorResponses(['invalid_body']),
-    }),
+    ...operation(
+      'setFaults',
+      'Replace all fault rules',
+      'A request gets the fault of the first rule that fits. If a rule is wrong, nothing changes.',
+      {
+        ...rulesResponse,
+        ...errorResponses(['invalid_body', 'content_too_large', 'unsupported_media_type']),
+      },
+    ),
     requestBody: { required: true, content: rulesContent },
   },
-  end: operation('endFaults', 'Delete all fault rules', { 204: { description: 'Deleted.' } }),
-  reset: operation('resetStore', 'Reset the pets and the fault rules to those of the start', {
-    204: { description: 'Reset. Requests that were delayed get 503.' },
-  }),
+  end: operation(
+    'endFaults',
+    'Delete all fault rules',
+    'Requests with the header `Petstore-Fault` still get its fault.',
+    { 204: { description: 'Deleted.' } },
+  ),
+  reset: operation(
+    'resetStore',
+    'Reset the pets and the fault rules to those of the start',
+    'Only of a store in memory, so that each test begins with the same pets.',
+    { 204: { description: 'Reset. Requests that were delayed get 503.' } },
+  ),
 };
 
 const count = { type: 'integer', format: 'int32' };
