@@ -20,7 +20,7 @@ import {
 import { diskWith, systemError } from '../support/disk.js';
 import { gate, patienceMs, until } from '../support/waiting.js';
 import { mockTimeouts } from '../support/timers.js';
-import { casesOf, playCase } from '../torture/failing-calls.js';
+import { casesOf, runCase } from '../torture/failing-calls.js';
 import { Share } from '../torture/row.js';
 
 /** Opens a storage with one pet on a disk that a test can change. `said` is its log. */
@@ -183,7 +183,7 @@ test('keeps every acknowledged pet when any call of the disk fails at a start (R
   const share = new Share(0, 1);
   for (const [what, ...each] of await casesOf(share))
     if (/^open with a torn tail, .* (EIO|ENOSPC once|writes of 7)/.test(what))
-      await playCase(share, ...each);
+      await runCase(share, ...each);
 });
 
 /** Opens the storage of `scene` on a disk that hangs. */

@@ -1,4 +1,4 @@
-/** Sockets that are slow, silent or closed, and the time at which C44 closes each. Black box. */
+/** Badly behaved sockets, and the time at which C44 closes each. Black box. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { assertError, type Client } from '../support/client.js';
@@ -7,77 +7,77 @@ import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
 import { reasonOf } from '../../dist/index.js';
 
-/** The times of C44, in milliseconds. */
+/** The timeouts of C44, in milliseconds. */
 const headMs = 10_000;
 const requestMs = 30_000;
 const unreadMs = 60_000;
 const idleMs = 72_000;
-/** A lower bound: rejects a time that is far too short, and passes on a busy machine. */
+/** A reader that pauses for this time must not be cut off, even on a busy machine. */
 const justInTimeMs = unreadMs - 5_000;
 
+/** A kind of bad behaviour. */
 export interface Kind {
   readonly name: string;
-  /** The share of this kind among all sockets. */
+  /** The number of sockets of this kind, relative to the other kinds. */
   readonly part: number;
   /**
-   * The greatest number of these sockets. More unread pages of 6 MB would fill the 64 MiB of C55,
-   * and end sooner.
+   * The most sockets of this kind. With more of them, unread pages of 6 MB would fill the 64 MiB of
+   * C55, and the server would close them sooner.
    */
   readonly most?: number;
-  /** The earliest time at which C44 closes the socket, in milliseconds. */
-  readonly goneMs: number;
-  /** The milliseconds by which it may be closed later. */
-  readonly laterMs?: number;
+  /** The time after which C44 closes the socket, in milliseconds. */
+  readonly closesAfterMs: number;
+  /** The milliseconds by which the server may be late. */
+  readonly toleranceMs?: number;
   /**
-   * Sends or reads after the connection is open. Resolves when the socket does nothing more, which
-   * may be never.
+   * Carries out the behaviour on an open connection. May never resolve.
    */
   readonly act: (client: Client) => unknown;
-  /** The response before the end, if any. */
-  readonly told?: readonly [status: number, code: string];
+  /** The error response before the server closes the socket, if any. */
+  readonly expected?: readonly [status: number, code: string];
 }
 
 const half = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
 const largePage = requestBytes('GET', '/v1/pets?limit=100');
 const smallPage = requestBytes('GET', '/v1/pets?limit=1');
-const late = { told: [408, 'request_timeout'] } as const;
+const late = { expected: [408, 'request_timeout'] } as const;
 
-/** All kinds of sockets. A page of the server must be larger than the buffers of a socket. */
+/** All kinds of bad behaviour. A page of the server must be larger than the buffers of a socket. */
 export const allKinds: readonly Kind[] = [
-  { name: 'silent', part: 20, goneMs: headMs, laterMs: 1_000, act: () => undefined },
+  { name: 'silent', part: 20, closesAfterMs: headMs, toleranceMs: 1_000, act: () => undefined },
   {
     name: 'slow heads',
     part: 25,
-    goneMs: headMs,
+    closesAfterMs: headMs,
     ...late,
     act: (client) => trickle(client, 'GET /v1/pets HTTP/1.1\r\nX: '),
   },
   {
     name: 'half heads',
     part: 5,
-    goneMs: headMs,
+    closesAfterMs: headMs,
     ...late,
     act: (client) => client.send(half.slice(0, 30)),
   },
   {
     name: 'slow bodies',
     part: 20,
-    goneMs: requestMs,
+    closesAfterMs: requestMs,
     ...late,
     act: (client) => trickle(client, half),
   },
   {
     name: 'half-closes',
     part: 10,
-    goneMs: 0,
-    told: [400, 'bad_request'],
+    closesAfterMs: 0,
+    expected: [400, 'bad_request'],
     act: (client) => client.send(`${half}{"name"`).endSending(),
   },
-  { name: 'silent half-closes', part: 5, goneMs: 0, act: (client) => client.endSending() },
+  { name: 'silent half-closes', part: 5, closesAfterMs: 0, act: (client) => client.endSending() },
   {
     name: 'resets in mid-body',
     part: 10,
-    goneMs: 0,
+    closesAfterMs: 0,
     act: async (client) => {
       client.send(`${half}{"name"`);
       await wait(100);
@@ -85,20 +85,19 @@ export const allKinds: readonly Kind[] = [
     },
   },
   {
-    // A reader that stops does not see when it is dropped, because the kernel still hands over its
-    // buffer.
+    // Notices the end only when it reads again, because the kernel still delivers its buffer.
     name: 'readers that stop (seen once they read again)',
     part: 2,
     most: 6,
-    goneMs: unreadMs,
+    closesAfterMs: unreadMs,
     act: (client) => pauseFor(client, unreadMs + 1_000),
   },
   {
-    // A reader that goes on in time gets the whole response, and the next.
+    // Reads again in time, and gets the whole response and the next one.
     name: 'readers that go on',
     part: 1,
     most: 3,
-    goneMs: justInTimeMs,
+    closesAfterMs: justInTimeMs,
     act: async (client) => {
       await pauseFor(client, justInTimeMs);
       assert.equal((await client.nextResponse()).status, 200);
@@ -109,12 +108,12 @@ export const allKinds: readonly Kind[] = [
   {
     name: 'idle',
     part: 5,
-    goneMs: idleMs,
+    closesAfterMs: idleMs,
     act: async (client) => assert.equal((await client.send(smallPage).nextResponse()).status, 200),
   },
 ];
 
-/** Sends a byte now and then until the connection ends. */
+/** Sends one byte at a time until the connection ends. */
 async function trickle(client: Client, start: string): Promise<void> {
   for (client.send(start); !client.hasEnded; client.send('x')) await wait(700);
 }
@@ -131,7 +130,7 @@ async function pauseFor(client: Client, ms: number): Promise<void> {
 export async function attack(
   share: Share,
   port: number,
-  { name, goneMs, act, told }: Kind,
+  { name, closesAfterMs, act, expected }: Kind,
 ): Promise<number> {
   // Spreads the sockets over a second.
   await wait(share.random.below(1_000));
@@ -140,12 +139,12 @@ export async function attack(
   try {
     const acting = Promise.resolve(act(client));
     acting.catch(() => undefined);
-    if (told !== undefined)
-      assertError(await client.nextResponse('POST', goneMs + 60_000), ...told);
-    await until('its end', () => client.hasEnded, goneMs + 60_000);
-    const goneBehindMs = performance.now() - since;
+    if (expected !== undefined)
+      assertError(await client.nextResponse('POST', closesAfterMs + 60_000), ...expected);
+    await until('the server to close the socket', () => client.hasEnded, closesAfterMs + 60_000);
+    const closedAfterMs = performance.now() - since;
     await acting;
-    return goneBehindMs;
+    return closedAfterMs;
   } catch (error) {
     assert.fail(`${name}: ${reasonOf(error)}`);
   } finally {

@@ -1,6 +1,6 @@
 /**
- * The storages on which the stories of R12 are played, behind one interface. The file storage is
- * checked against the states of F5 and F6 by the calls of its disk.
+ * The storages that R12 tests, with one interface. The file storage runs on a simulated disk, whose
+ * calls show in which state of F5 and F6 the storage must be.
  */
 import assert from 'node:assert/strict';
 import { fileStorage } from '../../dist/file/index.js';
@@ -14,28 +14,30 @@ import { PetstoreError, type PetStorage } from '../../dist/index.js';
 
 export const filePath = '/data/deep/pets.jsonl';
 
-/** A call of the disk with its fault. */
+/** A call of the disk, and the fault that was injected into it. */
 interface Call {
   readonly name: CallName;
   readonly fault: DiskFault;
 }
 
-/** A storage and its machine. */
+/** A storage, and the faults of the machine under it. */
 export interface Backend {
   readonly name: string;
   readonly storage: PetStorage;
   /** Closes the storage and opens it again. */
   restart(): Promise<void>;
-  /** Checks, after an insert, whether that result is allowed and what follows from it. */
-  holdAdd(isAdded: boolean): Promise<void>;
   /**
-   * Ends the process before the call `calls` from now, and resolves then. Promises in flight stay
-   * pending.
+   * Checks after an insert that its result is allowed, and that the storage is in the right state.
+   */
+  checkAdd(isAdded: boolean): Promise<void>;
+  /**
+   * Kills the process before its next call but `calls - 1`, and resolves then. Promises in flight
+   * stay pending.
    */
   killAfter(calls: number): Promise<void>;
   /** Opens the storage after a kill or a power cut. */
   revive(powerCut: boolean): Promise<void>;
-  /** Makes the call `calls` from now fail. */
+  /** Makes one call fail: the next one for 1, the one after it for 2, and so on. */
   failAfter(calls: number, errno: string): void;
 }
 
@@ -48,8 +50,8 @@ export class MemoryBackend implements Backend {
     this.storage = memoryStorage();
   }
 
-  async holdAdd(isAdded: boolean): Promise<void> {
-    assert.ok(isAdded, 'memory refuses an add');
+  async checkAdd(isAdded: boolean): Promise<void> {
+    assert.ok(isAdded, 'the memory storage refused an add');
   }
 
   killAfter(): Promise<void> {
@@ -65,20 +67,20 @@ export class MemoryBackend implements Backend {
 
 export class FileBackend implements Backend {
   readonly name = 'file';
-  /** Returns the fault of a call, counted from 1 in each process. */
+  /** Returns the fault of a call; `number` counts the calls of a process from 1. */
   fault: (call: CallName, number: number) => DiskFault;
   readonly #random: Random;
   #machine: Machine;
   #process;
   #storage: PetStorage | undefined;
-  /** The state that the failed calls have led to. */
+  /** The state of F5 and F6 that follows from the failed calls. */
   #state: 'sound' | 'full' | 'broken' = 'sound';
-  /** The calls of this step, and the file before them. */
+  /** The calls since the last check, and the file before them. */
   #calls: Call[] = [];
   #file: Buffer | undefined;
   /**
-   * True if the cache has bytes that the disk never got, because a sync failed and was not undone.
-   * False while opening, because the bytes there may have been acknowledged.
+   * True if the cache has bytes that are not on the disk, because a sync failed and the write was
+   * not undone. False while opening, because the bytes of the file may have been acknowledged.
    */
   #isStale = false;
   #killAt = Infinity;
@@ -102,8 +104,8 @@ export class FileBackend implements Backend {
   }
 
   /**
-   * Opens the storage. Returns false if it refuses, which it may only after a failed call, and then
-   * it must close everything.
+   * Opens the storage. Returns false if it refuses to open. It may refuse only after a failed call,
+   * and must then close all descriptors.
    */
   async open(): Promise<boolean> {
     const left = this.#failAt - this.#process.calls;
@@ -119,18 +121,18 @@ export class FileBackend implements Backend {
       this.#storage = await inTime(opening, 'opening');
     } catch (error) {
       const isUnusable = error instanceof PetstoreError && error.code === 'storage_unusable';
-      assert.ok(isUnusable, `opening rejects with ${String(error)}`);
-      assert.ok(!error.message.includes('\n'), `a refusal of several lines: ${error.message}`);
-      assert.notDeepEqual(this.#failed(), [], `refused though no call failed: ${error.message}`);
-      assert.equal(this.#process.open, 0, 'a refused start keeps a descriptor');
+      assert.ok(isUnusable, `opening rejected with ${String(error)}`);
+      assert.ok(!error.message.includes('\n'), `the message has several lines: ${error.message}`);
+      assert.notDeepEqual(this.#failed(), [], `refused, but no call failed: ${error.message}`);
+      assert.equal(this.#process.open, 0, 'a start that failed left a descriptor open');
       return false;
     }
-    assert.deepEqual(this.#failed(), [], 'opens though a call failed');
-    await this.#holdReady();
+    assert.deepEqual(this.#failed(), [], 'opened, but a call failed');
+    await this.#checkReady();
     return true;
   }
 
-  /** Closes everything. May reject only if a close failed. */
+  /** Closes the storage, which may reject only if a close failed. */
   async close(): Promise<void> {
     this.#calls = [];
     const outcome = await inTime(
@@ -139,9 +141,9 @@ export class FileBackend implements Backend {
     );
     assert.ok(
       outcome === 'closed' || this.#failed().some(({ name }) => name === 'close'),
-      `closing rejects with ${outcome}`,
+      `closing rejected with ${outcome}`,
     );
-    assert.equal(this.#process.open, 0, 'a closed storage keeps a descriptor');
+    assert.equal(this.#process.open, 0, 'a closed storage left a descriptor open');
   }
 
   async restart(): Promise<void> {
@@ -149,26 +151,26 @@ export class FileBackend implements Backend {
     await this.#openAtLast();
   }
 
-  async holdAdd(isAdded: boolean): Promise<void> {
+  async checkAdd(isAdded: boolean): Promise<void> {
     const [first, ...more] = this.#failed();
     if (isAdded) {
-      assert.notEqual(this.#state, 'broken', 'a broken storage adds');
-      assert.equal(first, undefined, 'added though a call failed');
+      assert.notEqual(this.#state, 'broken', 'a broken storage added a pet');
+      assert.equal(first, undefined, 'added, but a call failed');
       this.#state = 'sound';
     } else if (this.#state === 'broken') {
       const touches = this.#calls.filter(({ name }) => /^(write|datasync|truncate)$/.test(name));
-      assert.deepEqual(touches, [], 'a broken storage touches its file');
+      assert.deepEqual(touches, [], 'a broken storage changed its file');
     } else {
-      assert.ok(first !== undefined, 'refused though no call failed');
+      assert.ok(first !== undefined, 'refused, but no call failed');
       const isFull = first.name === 'write' && /^(ENOSPC|EDQUOT)$/.test(String(first.fault));
       this.#state = isFull && more.length === 0 ? 'full' : 'broken';
       if (this.#state === 'full')
         assert.ok(
           this.#machine.file(filePath)?.equals(this.#file ?? Buffer.alloc(0)),
-          'a full disk is not undone to the last commit',
+          'the file was not cut to its last commit after the disk was full',
         );
     }
-    await this.#holdReady();
+    await this.#checkReady();
   }
 
   killAfter(calls: number): Promise<void> {
@@ -178,8 +180,7 @@ export class FileBackend implements Backend {
 
   async revive(powerCut: boolean): Promise<void> {
     this.#process.kill();
-    // A kill between a failed sync and its undo would be three faults at once, so that the disk is
-    // mounted anew.
+    // A kill between a failed sync and its undo would be a third fault, so mounts the disk anew.
     if (powerCut || this.#isStale) this.#machine = this.#machine.cutPower(this.#random);
     await this.#openAtLast();
   }
@@ -190,8 +191,8 @@ export class FileBackend implements Backend {
   }
 
   /**
-   * Returns what a kill leaves now, and what some power cuts leave. A file system that neither
-   * syncs nor undoes has to be mounted anew, without its cache.
+   * Kills the process, and returns the machine as the kill leaves it, and as some power cuts may
+   * leave it. After a failed sync that was not undone, only power cuts, because the cache is wrong.
    */
   remains(): readonly Machine[] {
     this.#process.kill();
@@ -199,7 +200,7 @@ export class FileBackend implements Backend {
     return this.#isStale ? cuts : [this.#machine.clone(), ...cuts];
   }
 
-  /** If a start refuses, mounts the disk anew and starts again. */
+  /** Opens the storage; if it refuses, mounts the disk anew and tries again. */
   async #openAtLast(): Promise<void> {
     while (!(await this.open())) this.#machine = this.#machine.cutPower(this.#random);
   }
@@ -225,10 +226,10 @@ export class FileBackend implements Backend {
   }
 
   /**
-   * Checks that readiness shows the state. It may stat the file, and a failed stat makes it
-   * unready.
+   * Checks that readiness matches the state. The readiness check may stat the file, and a failed
+   * stat breaks the storage.
    */
-  async #holdReady(): Promise<void> {
+  async #checkReady(): Promise<void> {
     this.#calls = [];
     const isReady = await Promise.resolve(this.storage.ready?.()).then(
       () => true,

@@ -1,6 +1,7 @@
 /**
- * R16: a server on a Node whose HTTP library differs in one place. Each difference is harmless, or
- * the self-check finds it, and the server serves over Node's documented interface (C79, C80).
+ * R16: a server on a Node whose HTTP library is changed in one place. Either the change is
+ * harmless, or the self-check detects it and the server uses Node's documented interface (C79,
+ * C80).
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -14,13 +15,13 @@ import { root, serverFile } from '../support/process.js';
 import { count, inTime, Skip, type Share, type TortureRow } from './row.js';
 import { TorturedServer, ownPath } from './scene.js';
 
-/** A difference: a module of Node's library, a text of it, and the text in its place. */
+/** A change: a module of Node's library, a text in it, and the replacement. */
 type Change = readonly [module: string, from: string, to: string];
 
 const readablePush = 'require("stream").Readable.prototype.push.call(stream,';
 const isParseError = 'socketOnError.call(socket, ret);\n  } else if (parser.incoming';
 
-/** Differences that a later version of Node may have, by what they do. */
+/** Changes that a later version of Node may contain. The keys complete "a Node that …". */
 const changes: Readonly<Record<string, Change>> = {
   'makes responses of its own class': [
     '_http_server',
@@ -95,10 +96,10 @@ const changes: Readonly<Record<string, Change>> = {
   ],
 };
 
-/** The requests whose memory is measured, and the growth that is allowed. */
+/** The number of requests, and the growth of memory that is allowed for them. */
 const manyRequests = 10_000;
 const spareBytes = 16 * 2 ** 20;
-/** The rules that may fail over the documented interface (C79). */
+/** The number of rules that may fail over the documented interface (C79). */
 const maxExceptions = 3;
 
 export const changedNodes: TortureRow = {
@@ -117,7 +118,7 @@ export const changedNodes: TortureRow = {
   },
 };
 
-/** Tries a change. @returns True if the self-check has found it. */
+/** Tries a change. @returns true if the self-check has detected it */
 async function tryChange(share: Share, name: string): Promise<boolean> {
   const loader = join(root, 'test/torture/changed-node.cjs');
   const path = ownPath(share);
@@ -131,13 +132,13 @@ async function tryChange(share: Share, name: string): Promise<boolean> {
   });
   const clients = await server.clients();
   if (server.stderr.includes('CHANGED_NODE')) throw new Skip(server.stderr);
-  assert.ok(clients !== undefined, `a Node that ${name}: no start: ${server.stderr}`);
+  assert.ok(clients !== undefined, `no start on a Node that ${name}: ${server.stderr}`);
   const warning = server.lines.find((line) => line.includes("Node's documented interface"));
   const isDetected = warning !== undefined;
   try {
     const failed = failedRules(server.url);
-    assert.ok(failed.length <= (isDetected ? maxExceptions : 0), `rules fail: ${failed}`);
-    await holdRequests(server, isDetected);
+    assert.ok(failed.length <= (isDetected ? maxExceptions : 0), `these rules fail: ${failed}`);
+    await checkRequests(server, isDetected);
   } catch (error) {
     throw new Error(`a Node that ${name}, ${isDetected ? 'detected' : 'not detected'}`, {
       cause: error,
@@ -148,7 +149,7 @@ async function tryChange(share: Share, name: string): Promise<boolean> {
   return isDetected;
 }
 
-/** Returns the numbers of the rules that `verify` finds broken. */
+/** Returns the numbers of the rules that fail in `petstore verify`. */
 function failedRules(url: string): readonly string[] {
   const { stdout } = spawnSync(
     process.execPath,
@@ -160,8 +161,8 @@ function failedRules(url: string): readonly string[] {
   return verdicts.filter(({ outcome }) => outcome === 'failed').map((each) => each.number);
 }
 
-/** Checks that adding, half-closed clients and many requests on a connection are served. */
-async function holdRequests(server: TorturedServer, isDetected: boolean): Promise<void> {
+/** Checks adds, a half-closed client, and the memory of many requests on one connection. */
+async function checkRequests(server: TorturedServer, isDetected: boolean): Promise<void> {
   const headers = ['Content-Type: application/json'];
   const post = requestBytes('POST', '/v1/pets', { headers, body: '{"name":"a","categoryId":1}' });
   const get = requestBytes('GET', '/v1/pets/1');
@@ -188,5 +189,5 @@ async function holdRequests(server: TorturedServer, isDetected: boolean): Promis
   await send(manyRequests);
   const grown = memoryOf(server.pid) - before;
   client.destroy();
-  assert.ok(grown < spareBytes, `${manyRequests} requests leave ${grown} bytes`);
+  assert.ok(grown < spareBytes, `memory grew by ${grown} bytes in ${manyRequests} requests`);
 }

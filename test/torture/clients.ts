@@ -4,10 +4,8 @@ import { SerialClient } from '../support/client.js';
 import { requestBytes, type RequestParts } from '../support/fixture.js';
 import type { SentDraft } from './random.js';
 
-/**
- * A response, its body as text, and the time at which its request was sent by {@link monotonicS}.
- */
-export interface TimedAnswer {
+/** A response, its duration, and the time at which its request was sent, by {@link monotonicS}. */
+export interface TimedResponse {
   readonly status: number;
   readonly body: string;
   readonly ms: number;
@@ -20,20 +18,20 @@ export function monotonicS(): number {
 }
 
 /** Returns the bytes of a request that adds a pet. */
-export function addBytes(draft: SentDraft, words: RequestParts = {}): string {
+export function addBytes(draft: SentDraft, parts: RequestParts = {}): string {
   const body = Buffer.from(JSON.stringify(draft)).toString('latin1');
-  return requestBytes('POST', '/v1/pets', { ...words, body });
+  return requestBytes('POST', '/v1/pets', { ...parts, body });
 }
 
-/** Returns a body from the wire as text. */
+/** Decodes the UTF-8 of a byte string. */
 export function utf8Of(byteString: string): string {
   return Buffer.from(byteString, 'latin1').toString();
 }
 
-/** Long enough for a disk that hangs, because rows have limits of their own. */
+/** The timeout of a request: long, because a disk may hang. Rows check their own limits. */
 const patienceMs = 600_000;
 
-/** Clients of one port, as many as there are requests in flight. Rejects if a connection breaks. */
+/** HTTP clients of one port: one for each request in flight. Rejects if a connection breaks. */
 export class Clients {
   readonly #port: number;
   readonly #idle: SerialClient[] = [];
@@ -43,26 +41,26 @@ export class Clients {
   }
 
   /** Returns the response to a GET, which must be 200. */
-  async get(path: string): Promise<TimedAnswer> {
-    const response = await this.#ask(requestBytes('GET', path));
-    assert.equal(response.status, 200, `GET ${path} is answered ${response.status}`);
+  async get(path: string): Promise<TimedResponse> {
+    const response = await this.#send(requestBytes('GET', path));
+    assert.equal(response.status, 200, `the response to GET ${path} is ${response.status}`);
     return response;
   }
 
-  /** Returns the response of `/readyz`, which may be 200 or 503. */
-  readiness(): Promise<TimedAnswer> {
-    return this.#ask(requestBytes('GET', '/readyz'));
+  /** Returns the response to GET /readyz, of any status. */
+  readiness(): Promise<TimedResponse> {
+    return this.#send(requestBytes('GET', '/readyz'));
   }
 
-  add(draft: SentDraft): Promise<TimedAnswer> {
-    return this.#ask(addBytes(draft));
+  add(draft: SentDraft): Promise<TimedResponse> {
+    return this.#send(addBytes(draft));
   }
 
   close(): void {
     for (const caller of this.#idle.splice(0)) caller.end();
   }
 
-  async #ask(bytes: string): Promise<TimedAnswer> {
+  async #send(bytes: string): Promise<TimedResponse> {
     const sentAtS = monotonicS();
     const caller = this.#idle.pop() ?? new SerialClient(this.#port);
     const { status, body } =

@@ -1,6 +1,6 @@
 /**
- * Many clients with one request in flight each, at a rate of their own. They read only the status
- * and the length of a response, so that they are faster than the server.
+ * Many clients that have at most one request in flight each. They read only the status and the
+ * length of a response, so that they are faster than the server.
  */
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
@@ -9,6 +9,7 @@ import { atEnd } from '../support/at-end.js';
 import { until } from '../support/waiting.js';
 import { atOnce, type Share } from './row.js';
 
+/** A client. */
 interface Member {
   readonly socket: Socket;
   /** The time at which the request in flight was sent. */
@@ -20,21 +21,23 @@ interface Member {
 export class Crowd {
   /** The milliseconds from a request to its response, by status. */
   readonly waits = new Map<number, number[]>();
-  /** The requests that were sent, and those for which no client was free. */
+  /**
+   * The number of requests that were sent, and of those that were skipped without a free client.
+   */
   sent = 0;
   unsent = 0;
-  /** The connections that ended. */
+  /** The number of connections that ended. */
   lost = 0;
   readonly #members: Member[] = [];
   readonly #requests: readonly string[];
   #next = 0;
-  #onAnswer: (member: Member) => void = () => undefined;
+  #onResponse: (member: Member) => void = () => undefined;
 
   private constructor(requests: readonly string[]) {
     this.#requests = requests;
   }
 
-  /** Opens connections, which send these requests one after the other. */
+  /** Opens connections. Together they send these requests one after the other, repeatedly. */
   static async open(
     share: Share,
     port: number,
@@ -43,8 +46,7 @@ export class Crowd {
   ): Promise<Crowd> {
     const crowd = new Crowd(requests);
     atEnd(share, () => crowd.close());
-    // In groups, because a full accept queue would delay some of them for seconds, whatever the
-    // server does.
+    // In groups, because a full accept queue of the kernel would delay some for seconds.
     while (crowd.#members.length < connections) {
       const some = Math.min(200, connections - crowd.#members.length);
       await atOnce(some, () => crowd.#open(port));
@@ -52,29 +54,29 @@ export class Crowd {
     return crowd;
   }
 
-  /** Sends the next request after each response; returns the responses a second. */
+  /** Sends the next request after each response, and returns the rate in responses a second. */
   async follow(ms: number): Promise<number> {
     let responses = 0;
-    this.#onAnswer = (member) => {
+    this.#onResponse = (member) => {
       responses++;
       this.#send(member);
     };
     for (const member of this.#members) this.#send(member);
     await wait(ms);
     const rate = (1000 * responses) / ms;
-    this.#onAnswer = () => undefined;
-    await until('the last answers', () => this.unanswered === 0);
+    this.#onResponse = () => undefined;
+    await until('the last responses', () => this.inFlight === 0);
     return rate;
   }
 
-  /** Sends `perSecond` requests a second, whatever the responses; skips clients that still wait. */
+  /** Sends `perSecond` requests a second over clients without a request in flight. */
   async push(perSecond: number, ms: number): Promise<void> {
     const startedAt = performance.now();
-    for (let asked = 0, now = 0; now < ms; await wait(2)) {
+    for (let requested = 0, now = 0; now < ms; await wait(2)) {
       now = performance.now() - startedAt;
       const due = Math.floor((Math.min(now, ms) * perSecond) / 1000);
-      let left = due - asked;
-      asked = due;
+      let left = due - requested;
+      requested = due;
       for (let tried = 0; left > 0 && tried < this.#members.length; tried++) {
         const member = this.#members[this.#next++ % this.#members.length];
         if (member === undefined || member.sentAt !== undefined || member.socket.destroyed)
@@ -86,7 +88,8 @@ export class Crowd {
     }
   }
 
-  get unanswered(): number {
+  /** The number of requests in flight. */
+  get inFlight(): number {
     return this.#members.filter(({ sentAt }) => sentAt !== undefined).length;
   }
 
@@ -124,6 +127,6 @@ export class Crowd {
     waits.push(performance.now() - (member.sentAt ?? Number.NaN));
     member.sentAt = undefined;
     member.received = '';
-    this.#onAnswer(member);
+    this.#onResponse(member);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * R5: on a damaged file, a start serves the pets exactly, refuses, or cuts a torn tail off. It
- * never serves a pet without its idempotency record.
+ * R5: on a damaged file, a start serves exactly the stored pets, refuses, or removes a torn tail.
+ * It never serves a pet without its idempotency record.
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
@@ -10,7 +10,7 @@ import { cuts, flips, lines, zeros, type Damage } from '../support/damage.js';
 import { made, startTexts, type Made } from './files.js';
 import { blockBytes } from './inode.js';
 import { Machine } from './machine.js';
-import type { TortureRow } from './row.js';
+import { printDetails, type TortureRow } from './row.js';
 import { PetstoreError } from '../../dist/index.js';
 
 const path = '/pets.jsonl';
@@ -19,7 +19,7 @@ const fullBatches = 60;
 export const damagedFiles: TortureRow = {
   id: 'R5',
   title:
-    'a file with idempotency records cut at every byte, every bit flipped, every 512 bytes zeroed, every line removed, doubled, swapped',
+    'a file with idempotency records: cut at each byte, with each bit flipped, each 512 bytes zeroed, each line removed, doubled or swapped',
   fullS: 20,
   isAlwaysFull: true,
   run: async () => {
@@ -29,19 +29,37 @@ export const damagedFiles: TortureRow = {
       (id) => ['Rex', 'Tüm', '猫 "quoted"', '{"commit":{'][id % 4] ?? '',
       (id) => id % 5 === 0,
     );
-    // The last batch is long enough to lack a block of the disk.
+    // The last batch is longer than a block of the disk, so that a crash can lose a block of it.
     const big = made([...sizes, 300], undefined, (id) => id % 3 === 0);
     const page = pageOf4096();
-    const tallies = [
-      await tallyOf('cuts', small, cuts(small.bytes)),
-      await tallyOf('bits', page, flips(page.bytes)),
-      await tallyOf('zeroed 512 bytes', big, zeros(big.bytes, 512)),
-      await tallyOf('zeroed blocks', big, zeros(big.bytes, blockBytes)),
-      await tallyOf('lines', small, lines(small.bytes)),
-    ];
-    return `0 silent changes: ${tallies.join('; ')}`;
+    const total: Tally = { exact: 0, refused: 0, torn: 0 };
+    for (const [kind, intact, damages] of [
+      ['cut', small, cuts(small.bytes)],
+      ['with one bit flipped', page, flips(page.bytes)],
+      ['with 512 bytes zeroed', big, zeros(big.bytes, 512)],
+      ['with a block zeroed', big, zeros(big.bytes, blockBytes)],
+      ['with changed lines', small, lines(small.bytes)],
+    ] as const) {
+      const tally = await tallyOf(intact, damages);
+      printDetails('R5', `${textOf(tally)}, ${kind}`);
+      total.exact += tally.exact;
+      total.refused += tally.refused;
+      total.torn += tally.torn;
+    }
+    return `0 silent changes in ${textOf(total)}`;
   },
 };
+
+/** The number of damaged files by the result of a start. */
+interface Tally {
+  exact: number;
+  refused: number;
+  torn: number;
+}
+
+function textOf({ exact, refused, torn }: Tally): string {
+  return `${whole(exact + refused + torn)} damaged files (${whole(exact)} served exactly, ${whole(refused)} refused, ${whole(torn)} taken for a torn tail)`;
+}
 
 /** Returns a file of exactly 4 KiB. */
 function pageOf4096(): Made {
@@ -54,55 +72,54 @@ function pageOf4096(): Made {
   return paddedBy(4096 - paddedBy(0).bytes.length);
 }
 
-/**
- * Starts on each damaged file, and again on what the first start left. Returns the counts of files
- * that were served exactly, refused, or taken for a torn write. In these, intact pets after the
- * damage are moved to the torn tail (F2).
- */
-async function tallyOf(name: string, intact: Made, damages: Iterable<Damage>): Promise<string> {
+/** Starts on each damaged file, checks the result, and returns the counts of all results. */
+async function tallyOf(intact: Made, damages: Iterable<Damage>): Promise<Tally> {
   const tally = { exact: 0, refused: 0, torn: 0 };
   for (const { what, bytes } of damages) tally[await startFrom(what, intact, bytes)]++;
-  const { exact, refused, torn } = tally;
-  return `${name} ${whole(exact + refused + torn)} (${whole(exact)} exact, ${whole(refused)} refused, ${whole(torn)} torn)`;
+  return tally;
 }
 
-/** Starts on a damaged file and checks the result. */
+/**
+ * Starts twice on a damaged file, and checks that the result is allowed: `exact` if all pets are
+ * served, `refused`, or `torn` if the damage looks like a torn tail. Then the start moves the tail,
+ * with any intact pets in it, to another file (F2).
+ */
 export async function startFrom(
   what: string,
   intact: Made,
   bytes: Buffer,
 ): Promise<'exact' | 'refused' | 'torn'> {
-  const hold = (condition: boolean, problem: string): void =>
+  const check = (condition: boolean, problem: string): void =>
     assert.ok(condition, `${what}: ${problem}`);
   const machine = new Machine({ [path]: bytes });
   const { disk } = machine.process();
   const texts = await startTexts(disk, path).catch((error: unknown) => {
-    hold(error instanceof PetstoreError && error.code === 'storage_damaged', String(error));
+    check(error instanceof PetstoreError && error.code === 'storage_damaged', String(error));
     return undefined;
   });
   if (texts === undefined) {
-    hold(
+    check(
       machine.file(path)?.equals(bytes) === true && machine.paths.length === 1,
-      'refused, but changed',
+      'a start that refused has changed the file',
     );
-    hold(!isPrefix(bytes, intact.bytes), 'refused, though a crash leaves just this');
+    check(!isPrefix(bytes, intact.bytes), 'refused a file as a crash may leave it');
     return 'refused';
   }
   const again = await startTexts(disk, path);
-  hold(isDeepStrictEqual(again, texts), 'the second start serves something else');
-  hold(isSetAside(machine, bytes), 'bytes are gone that no copy holds');
+  check(isDeepStrictEqual(again, texts), 'the second start serves other pets');
+  check(isSetAside(machine, bytes), 'bytes are lost, because no copy has them');
   const stored = intact.texts.slice(0, texts.length);
-  hold(isDeepStrictEqual(texts, stored), 'served are animals that were never stored');
+  check(isDeepStrictEqual(texts, stored), 'serves pets that were never stored');
   if (texts.length === intact.texts.length) return 'exact';
-  hold(texts.length >= wholeBefore(intact, bytes), 'an animal before the damage is lost');
-  hold(
+  check(texts.length >= wholeBefore(intact, bytes), 'a pet before the damage is lost');
+  check(
     isPrefix(bytes, intact.bytes) || isUnfinished(intact, bytes),
-    'an acknowledged animal is dropped in silence',
+    'an acknowledged pet is dropped without an error',
   );
   return 'torn';
 }
 
-/** True if the copy beside the file has exactly the bytes that the start cut off. */
+/** True if the start has copied all bytes that it cut off to one other file. */
 function isSetAside(machine: Machine, before: Buffer): boolean {
   const after = machine.file(path) ?? Buffer.alloc(0);
   const copies = machine.paths
@@ -122,8 +139,8 @@ function wholeBefore(intact: Made, bytes: Buffer): number {
 
 /**
  * True if a crash in the last batch may leave this file by F2. All bytes before that batch are
- * unchanged. The batch lacks its commit record, or the record is at the very end and a block before
- * it reads as zeros.
+ * unchanged. The batch lacks its commit record; or the file ends with that record, and a block
+ * before it reads as zeros.
  */
 function isUnfinished({ bytes: intact, lastFrom }: Made, bytes: Buffer): boolean {
   if (!isPrefix(intact.subarray(0, lastFrom), bytes)) return false;

@@ -1,26 +1,24 @@
-/** Measures whether the time of a comparison shows how much of a digest is right. */
+/** Measures if the time of a comparison reveals the number of equal bytes in a digest. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { digestOfKey, KeyRing, type KeyEntry } from '../../dist/index.js';
 import { medianRangeOf, quantileOf } from './measures.js';
 import { whole } from '../bench/report.js';
-import { Skip, type Share } from './row.js';
+import { printDetails, Skip, type Share } from './row.js';
 
 const fullRounds = 20_000;
-/** The number of equal bytes from the first on; the other digest has none. */
+/** The number of equal bytes at the start of one digest; the other digest has none. */
 const equalBytes = 31;
-/**
- * The number of equal entries in a ring. They multiply the trend, while the token is hashed once.
- */
+/** The number of equal entries in a ring, which multiply the trend. The token is hashed once. */
 const entries = 32;
 const verifiesEach = 15;
-/** Interruptions only add time, so that the least of several passes is the truest. */
+/** The number of passes. The fastest counts, because interruptions only add time. */
 const passes = 3;
-/** The half width of the median's range, in standard deviations. */
+/** The half width of the median's confidence interval, in standard deviations. */
 const sureness = 6;
-/** The ring has no trend below this part of the control's: a third of one byte in its loop. */
+/** A trend counts as none below this part of the control's trend: a third of one of its bytes. */
 const part = 1 / 100;
-/** The control and a sound ring show in a second or two, and later on a busy machine. */
+/** The time limit. A quiet machine needs a second or two, a busy one more. */
 const patienceMs = 60_000;
 
 type Verify = (token: string) => string | undefined;
@@ -31,7 +29,7 @@ const ringOf: VerifyWith = (keys) => {
   return (token) => ring.verify(token);
 };
 
-/** A comparison like the ring's that stops at the first byte that differs. */
+/** The control: a comparison that stops at the first byte that differs. */
 const earlyExit: VerifyWith = (keys) => (token) => {
   const digest = digestOfKey(token);
   let found: string | undefined;
@@ -44,9 +42,9 @@ const earlyExit: VerifyWith = (keys) => (token) => {
 };
 
 /**
- * Compares tokens with digests that begin like theirs: in rings of the server, and in the same
- * rounds by a loop that stops at the first byte that differs. A measurement counts only if it
- * detects that loop. Then the ring's trend must be less than a small part of the loop's.
+ * Compares tokens with digests that begin with the same bytes, by the server's `KeyRing` and by the
+ * control. A measurement counts only if it detects the trend of the control. The ring's trend must
+ * then be less than a small part of that trend.
  */
 export async function timeDigests(share: Share): Promise<string> {
   const [ring, control]: [number[], number[]] = [[], []];
@@ -63,15 +61,20 @@ export async function timeDigests(share: Share): Promise<string> {
     verdict = verdictOf(ring, control);
     await new Promise(setImmediate);
   }
-  const words = `${equalBytes} equal bytes of each of ${entries} digests against none, ${whole(ring.length)} rounds: ${wordsOf(ring)}, where a loop that ends at the first difference shows ${wordsOf(control)}`;
-  if (verdict === 'open') throw new Skip(`not measured, this machine is too noisy: ${words}`);
-  assert.equal(verdict, 'no trend', words);
-  return `${words}: no trend`;
+  printDetails(
+    'R13',
+    `${equalBytes} equal bytes of each of ${entries} digests take longer than none, median and range of ${whole(ring.length)} rounds: ${rangeText(ring)}; in a loop that stops at the first difference ${rangeText(control)}`,
+  );
+  const figure = `${equalBytes} equal bytes of a digest take ${nsText(ring)} longer than none (a loop that stops at the first difference: ${nsText(control)})`;
+  if (verdict === 'open') throw new Skip(`not measured, this machine is too noisy: ${figure}`);
+  assert.equal(verdict, 'no trend', figure);
+  return figure;
 }
 
 /**
- * Returns the nanoseconds by which a comparison with {@link equalBytes} takes longer than with
- * none. Each round has other keys, so that no place in memory looks like a trend.
+ * Returns the nanoseconds by which comparing {@link equalBytes} equal bytes takes longer than
+ * comparing none. Each round has new keys, so that their place in memory does not look like a
+ * trend.
  */
 function trendNs({ random }: Share, verifyWith: VerifyWith): number {
   const token = `psk_${randomBytes(32).toString('base64url')}`;
@@ -88,7 +91,9 @@ function trendNs({ random }: Share, verifyWith: VerifyWith): number {
   return cases.reduce((sum, { equal, ns }) => (equal === 0 ? sum - ns : sum + ns), 0);
 }
 
-/** Returns `open` while noise hides the control, else whether the ring shows a trend. */
+/**
+ * Returns the verdict on the ring; `open` while noise hides the trend of the control or the ring.
+ */
 function verdictOf(ring: readonly number[], control: readonly number[]) {
   const [low, high] = medianRangeOf(ring, sureness);
   const bound = medianRangeOf(control, sureness)[0] * part;
@@ -97,9 +102,13 @@ function verdictOf(ring: readonly number[], control: readonly number[]) {
   return low > -bound && high < bound ? 'no trend' : 'open';
 }
 
-function wordsOf(ns: readonly number[]): string {
+function nsText(ns: readonly number[]): string {
+  return `${quantileOf(ns, 0.5).toFixed(1)} ns`;
+}
+
+function rangeText(ns: readonly number[]): string {
   const [low, high] = medianRangeOf(ns, sureness);
-  return `${quantileOf(ns, 0.5).toFixed(2)} ns (${low.toFixed(2)} to ${high.toFixed(2)})`;
+  return `${nsText(ns)} (${low.toFixed(1)} to ${high.toFixed(1)})`;
 }
 
 /**
@@ -111,12 +120,12 @@ function entriesWith(token: string, equal: number): readonly KeyEntry[] {
   return Array.from({ length: entries }, () => ({ name: 'a', digest: Buffer.from(digest) }));
 }
 
-/** Returns the nanoseconds of a comparison with all entries. */
+/** Returns the nanoseconds of a call, which compares the token with all entries. */
 function nsOf(verify: Verify, token: string): number {
   let found = 0;
   const since = process.hrtime.bigint();
   for (let index = 0; index < verifiesEach; index++) if (verify(token) !== undefined) found++;
   const ns = Number(process.hrtime.bigint() - since) / verifiesEach;
-  assert.equal(found, 0, 'a digest that differs is accepted');
+  assert.equal(found, 0, 'a key with another digest is accepted');
   return ns;
 }

@@ -1,6 +1,5 @@
 /**
- * R4: when any call of the disk fails in any way, once or from then on, no acknowledged pet is
- * lost.
+ * R4: no acknowledged pet is lost if any call of the disk fails, in any way, once or from then on.
  */
 import assert from 'node:assert/strict';
 import { errnos } from '../support/disk.js';
@@ -13,23 +12,23 @@ import { randomOf } from './random.js';
 import { count, inTime, type TortureRow, type Share } from './row.js';
 import { reasonOf, type Pet } from '../../dist/index.js';
 
-/** A cut line after a pet without a commit record. */
+/** A torn tail: a pet without a commit record, and the beginning of a line. */
 const torn = '{"torn';
 const uncommitted: Pet = { id: 7n, name: 'not committed', categoryId: 5n, status: 'sold' };
 
-/** What is done to a storage. */
-interface Play {
-  /** The batches that the file has at first, by their sizes. Without them there is no file. */
+/** The steps of a case, without its fault. */
+interface Scenario {
+  /** The sizes of the batches that the file has at first; no file if omitted. */
   readonly begins?: readonly number[];
   readonly isTorn?: true;
-  /** The batches that are added, by their sizes. */
+  /** The sizes of the batches that are added. */
   readonly adds: readonly number[];
-  /** The batches, counted from 0, for which the disk has no room. */
+  /** The indexes of the batches during which the disk is full. */
   readonly full?: readonly number[];
 }
 
 const begins = [2, 1, 3];
-const plays: Readonly<Record<string, Play>> = {
+const scenarios: Readonly<Record<string, Scenario>> = {
   create: { adds: [2] },
   open: { begins, adds: [2] },
   'open with a torn tail': { begins, isTorn: true, adds: [1] },
@@ -38,20 +37,20 @@ const plays: Readonly<Record<string, Play>> = {
   'open and close': { begins, adds: [] },
 };
 
-/** Returns the fault of a call by its distance from the first call that fails. */
-type FaultOf = (behind: number) => DiskFault;
+/** Returns the fault of a call by its distance from the first failing call, which has 0. */
+type FaultOf = (distance: number) => DiskFault;
 
-/** Gives the first failing call and the next ones a fault each. */
+/** Gives one fault each to the first failing call and the calls after it. */
 const inTurn =
   (...faults: readonly DiskFault[]): FaultOf =>
-  (behind) =>
-    faults[behind];
+  (distance) =>
+    faults[distance];
 
 /** Gives the first failing call and all later ones the same fault. */
 const always =
   (fault: DiskFault): FaultOf =>
-  (behind) =>
-    behind >= 0 ? fault : undefined;
+  (distance) =>
+    distance >= 0 ? fault : undefined;
 
 type Kind = readonly [name: string, faultOf: FaultOf, of?: 'all calls' | 'writes'];
 
@@ -69,7 +68,7 @@ const kinds: readonly Kind[] = [
 
 export const failingCalls: TortureRow = {
   id: 'R4',
-  title: `call N of the disk fails, for every N, with ${errnos.join(', ')} and short writes, once and from then on`,
+  title: `call N of the disk fails, for each N, with ${errnos.join(', ')} or a short write, once or from then on`,
   fullS: 15,
   run: async (share) => {
     const cases = await casesOf(share);
@@ -77,55 +76,56 @@ export const failingCalls: TortureRow = {
     let done = 0;
     for (const [what, ...each] of share.random.shuffled(cases)) {
       if (!share.goOn(done, cases.length)) break;
-      await playCase(share, ...each).catch((error) => assert.fail(`${what}: ${reasonOf(error)}`));
+      await runCase(share, ...each).catch((error) => assert.fail(`${what}: ${reasonOf(error)}`));
       done++;
     }
-    return `${count(done, cases.length, 'cases')} in ${Object.keys(plays).length} scenes: 0 acknowledged animals lost, by a kill or a power cut behind each either; 0 hangs; each in the state of F5 or F6`;
+    return `${count(done, cases.length, 'cases')} in ${Object.keys(scenarios).length} scenarios, each followed by a kill and power cuts: 0 acknowledged pets lost, 0 hangs, each storage in the state of F5 or F6`;
   },
 };
 
-/** Returns every kind of fault at every call of every play. */
+/** Returns the cases: each kind of fault at each call of each scenario. */
 export async function casesOf(share: Share) {
-  const cases: (readonly [what: string, play: Play, kind: Kind, at: number])[] = [];
-  for (const [name, play] of Object.entries(plays)) {
+  const cases: (readonly [what: string, scenario: Scenario, kind: Kind, at: number])[] = [];
+  for (const [name, scenario] of Object.entries(scenarios)) {
     // A run without a fault counts the calls.
-    const last = await playCase(share, play, ['no fault', () => undefined], 1);
+    const last = await runCase(share, scenario, ['no fault', () => undefined], 1);
     for (let at = 1; at <= last; at++)
-      for (const kind of kinds) cases.push([`${name}, call ${at}, ${kind[0]}`, play, kind, at]);
+      for (const kind of kinds) cases.push([`${name}, call ${at}, ${kind[0]}`, scenario, kind, at]);
   }
   return cases;
 }
 
 /**
- * Plays a case, and starts again after a kill and after power cuts. Returns the number of calls.
+ * Runs a case, and then starts again after a kill and after power cuts. Returns the number of calls
+ * of the disk.
  */
-export async function playCase(
+export async function runCase(
   share: Share,
-  play: Play,
+  scenario: Scenario,
   [, faultOf, of = 'all calls']: Kind,
   at: number,
 ): Promise<number> {
   const map = new PlainMap();
-  const backend = new FileBackend(share.random, await begun(play, map));
+  const backend = new FileBackend(share.random, await begun(scenario, map));
   let isFull = false;
   let before: CallName | undefined;
   backend.fault = (call, number) => {
-    // A disk that fills up writes a part first.
+    // A disk that fills up writes a part of the bytes first.
     const full = before === 'write' ? 'ENOSPC' : 20;
     if (call === 'write' || call === 'truncate') before = call;
     const fault = of === 'all calls' || call === 'write' ? faultOf(number - at) : undefined;
     return fault ?? (isFull && call === 'write' ? full : undefined);
   };
-  const playing = async (): Promise<void> => {
+  const running = async (): Promise<void> => {
     if (!(await backend.open())) return;
-    for (const [index, many] of play.adds.entries()) {
-      isFull = play.full?.includes(index) ?? false;
+    for (const [index, many] of scenario.adds.entries()) {
+      isFull = scenario.full?.includes(index) ?? false;
       await add(backend, map, many);
     }
     await backend.close();
   };
-  await inTime(playing(), 'hangs', 15_000);
-  for (const machine of backend.remains()) await startAgain(share, play, machine, map);
+  await inTime(running(), 'hangs', 15_000);
+  for (const machine of backend.remains()) await startAgain(share, scenario, machine, map);
   return backend.calls;
 }
 
@@ -140,8 +140,8 @@ function add(backend: FileBackend, map: PlainMap, many: number): Promise<void> {
   return map.add(backend, sent);
 }
 
-/** Returns the machine at the beginning of a play. */
-async function begun({ begins, isTorn }: Play, map: PlainMap): Promise<Machine> {
+/** Returns the machine in the initial state of a scenario. */
+async function begun({ begins, isTorn }: Scenario, map: PlainMap): Promise<Machine> {
   const machine = new Machine();
   if (begins === undefined) return machine;
   const backend = new FileBackend(randomOf(0), machine);
@@ -156,12 +156,12 @@ async function begun({ begins, isTorn }: Play, map: PlainMap): Promise<Machine> 
 }
 
 /**
- * Checks that a start without faults serves all acknowledged pets, and that all it serves survives
- * the next power cut.
+ * Checks that a start without faults serves all acknowledged pets, and that all pets that it serves
+ * survive the next power cut.
  */
 async function startAgain(
   share: Share,
-  { isTorn }: Play,
+  { isTorn }: Scenario,
   machine: Machine,
   before: PlainMap,
 ): Promise<void> {
@@ -171,8 +171,8 @@ async function startAgain(
   await map.adopt(backend);
   await add(backend, map, 1);
   const isThere = machine.paths.some((name) => machine.file(name)?.toString().endsWith(torn));
-  assert.equal(isThere, isTorn ?? false, 'the torn tail is gone without a copy');
+  assert.equal(isThere, isTorn ?? false, 'the torn tail was removed without a copy');
   await backend.revive(true);
   await map.adopt(backend);
-  await map.holdKeys(backend);
+  await map.checkKeys(backend);
 }

@@ -1,6 +1,6 @@
 /**
- * R6: real faults: a disk that is full, limited, read-only or frozen, and other programs that
- * change the file.
+ * R6: real faults: a disk that is full, limited, read-only or frozen, and programs that change the
+ * file.
  */
 import assert from 'node:assert/strict';
 import {
@@ -26,7 +26,7 @@ const frozenMs = 15_000;
 export const realFaults: TortureRow = {
   id: 'R6',
   title:
-    'real faults: full tmpfs, `prlimit --fsize`, file moved, replaced, cut, appended to, a disk that has less room than it promised, read-only, `fsfreeze` for 15 s',
+    'real faults: a full tmpfs, `prlimit --fsize`, a file that is moved, replaced, cut or appended to, a thin disk without room, a read-only disk, `fsfreeze` for 15 s',
   fullS: 20,
   isAlwaysFull: true,
   run: async (share) => {
@@ -41,13 +41,13 @@ export const realFaults: TortureRow = {
       }
     }
     if (skipped.size > 0)
-      throw new Skip(`${[...skipped].join('; ')} (the other ${slowest.length} faults hold)`);
+      throw new Skip(`${[...skipped].join('; ')} (the other ${slowest.length} faults passed)`);
     const hungS = (slowest.pop() ?? 0) / 1000;
-    return `${slowest.length + 1} faults: GETs 200 throughout; slowest 503 ${Math.ceil(Math.max(...slowest))} ms, of a frozen disk ${hungS.toFixed(1)} s; recovery as F5 and F6 say, 0 acknowledged animals lost`;
+    return `${slowest.length + 1} faults: every GET 200; slowest 503 after ${Math.ceil(Math.max(...slowest))} ms, on a frozen disk after ${hungS.toFixed(1)} s; recovery as in F5 and F6; 0 acknowledged pets lost`;
   },
 };
 
-/** F5: a disk that is full, and then has room again. */
+/** F5: a disk that is full and has room again later. */
 async function full(share: Share): Promise<number> {
   const folder = memoryFolder(share, 2);
   const watched = await Watched.start(share, { path: join(folder, 'pets.jsonl') });
@@ -57,8 +57,8 @@ async function full(share: Share): Promise<number> {
 }
 
 /**
- * Fills the disk of a folder, expects that every insert is refused, and frees the disk. Returns the
- * slowest refusal in milliseconds.
+ * Fills the disk of a folder, checks that every insert is refused, and frees the disk. Returns the
+ * time of the slowest refusal in milliseconds.
  */
 async function refusesWhileFull(watched: Watched, folder: string): Promise<number> {
   const filler = join(folder, 'filler');
@@ -72,7 +72,7 @@ async function refusesWhileFull(watched: Watched, folder: string): Promise<numbe
   return ms;
 }
 
-/** F5: a limit of the file's size, raised later. */
+/** F5: a limit on the file's size that is raised later. */
 async function limited(share: Share): Promise<number> {
   needPrograms('prlimit');
   const under = ['prlimit', '--fsize=200000:unlimited'];
@@ -84,7 +84,7 @@ async function limited(share: Share): Promise<number> {
 }
 
 /**
- * F6: what another program does to the file, and how its owner repairs it before the next start.
+ * F6: changes that another program makes to the file, each with its repair before the next start.
  */
 const intruders = (
   [
@@ -96,39 +96,41 @@ const intruders = (
     ],
     // The next start cuts this off as a torn tail, so that no repair is needed.
     [(path) => appendFileSync(path, '{"id":')],
-  ] satisfies readonly (readonly [intrude: (path: string) => void, mend?: (path: string) => void])[]
-).map(([intrude, mend]) => async (share: Share): Promise<number> => {
+  ] satisfies readonly (readonly [
+    intrude: (path: string) => void,
+    repair?: (path: string) => void,
+  ])[]
+).map(([intrude, repair]) => async (share: Share): Promise<number> => {
   const path = ownPath(share);
   const watched = await Watched.start(share, { path });
   intrude(path);
   const ms = await watched.refuses();
   await watched.end();
-  mend?.(path);
+  repair?.(path);
   await watched.startsAgain();
   return ms;
 });
 
 /**
- * F6: a thin disk with less room than it promised. The file system accepts the write, and only the
- * sync finds no room. The errno is that of a full disk, but the state of the disk is unknown. More
- * room changes nothing.
+ * F6: a thin disk that has less room than its file system assumes. The file system accepts the
+ * write, and only the sync fails. The errno is that of a full disk, but the state of the disk is
+ * unknown, so that the server must not recover when the disk has room again.
  */
 async function unsynced(share: Share): Promise<number> {
   const scratch = memoryFolder(share, 8);
-  // A journal would fail first, and the file system with it.
+  // A journal of the file system would fail first, and make the file system unusable.
   const fileSystem = FileSystem.create(share, 'rw', { scratch, features: '^has_journal' });
   const watched = await Watched.start(share, { path: join(fileSystem.folder, 'pets.jsonl') });
   const ms = await refusesWhileFull(watched, scratch);
-  assert.match(watched.server.stdout, /cannot be trusted.*ENOSPC/, 'the sync finds room');
-  const behind = await watched.refuses();
+  assert.match(watched.server.stdout, /cannot be trusted.*ENOSPC/, 'no sync has failed');
+  const later = await watched.refuses();
   await watched.end();
-  // Promises nothing of the next start: mounted again, this file system lacks what it synced
-  // before.
+  // Does not start again, because this file system loses synced bytes when it is mounted again.
   await fileSystem.unmount();
-  return Math.max(ms, behind);
+  return Math.max(ms, later);
 }
 
-/** F6 and F7: a file system that turns read-only after an error, as most are set to do. */
+/** F6 and F7: a file system that becomes read-only after an error, as most are configured. */
 async function readOnly(share: Share): Promise<number> {
   const fileSystem = FileSystem.create(share, 'errors=remount-ro');
   const path = join(fileSystem.folder, 'pets.jsonl');
@@ -139,7 +141,7 @@ async function readOnly(share: Share): Promise<number> {
   const ms = await watched.refuses();
   await watched.end();
   const { code, stderr } = await new TorturedServer(share, path).ended;
-  assert.equal(code, 3, `on a read-only disk a start ends with ${code}`);
+  assert.equal(code, 3, `a start on a read-only disk exits with ${code}`);
   assert.match(stderr, /read-only/);
   await fileSystem.unmount();
   fileSystem.mount('rw');
@@ -149,8 +151,8 @@ async function readOnly(share: Share): Promise<number> {
 }
 
 /**
- * A disk that hangs. Inserts are refused in time, later ones at once, and the server recovers with
- * the disk. Returns the milliseconds of the first refusal.
+ * A disk that hangs. The first inserts are refused in time and later ones at once. The server
+ * recovers when the disk does. Returns the time of the slowest first refusal in milliseconds.
  */
 async function frozen(share: Share): Promise<number> {
   needPrograms('fsfreeze');
@@ -165,7 +167,7 @@ async function frozen(share: Share): Promise<number> {
   atEnd(share, thaw);
   const thawing = wait(frozenMs);
   const ms = await watched.refuses(hungMs, 0);
-  assert.ok((await watched.refuses()) <= refusalMs, 'a later refusal is late');
+  assert.ok((await watched.refuses()) <= refusalMs, 'a later refusal took too long');
   await thawing;
   thaw();
   await watched.recovers();

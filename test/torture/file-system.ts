@@ -1,4 +1,4 @@
-/** File systems that a row may fill, freeze, break and cut off. They end with the row. */
+/** File systems that a row may fill, freeze and break. They are unmounted at the end of the row. */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,9 +31,9 @@ export function memoryFolder(share: Share, megabytes: number): string {
   return path;
 }
 
-/** `_IOR('X', 125, __u32)`: later writes never reach the disk. */
+/** The ioctl `_IOR('X', 125, __u32)`, after which no write reaches the disk. */
 const shutdownIoctl = '0x8004587d';
-/** Prints its start and its end by the monotonic clock. */
+/** A Perl script that calls the ioctl, and prints the times before and after it. */
 const shutdownScript = `
   use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
   open(my $folder, "<", $ARGV[0]) or die $!;
@@ -41,7 +41,7 @@ const shutdownScript = `
   ioctl($folder, ${shutdownIoctl}, pack("L", $ARGV[1])) or die $!;
   printf "%.9f %.9f", $begin, clock_gettime(CLOCK_MONOTONIC)`;
 
-/** What a power cut leaves: all that is cached, what the journal has, or not even that. */
+/** The flags of the ioctl: write the cache first, write only the journal, or write nothing. */
 export const shutdownFlags = [0, 1, 2] as const;
 
 /** An ext4 file system in an image file on a loop device. */
@@ -56,8 +56,8 @@ export class FileSystem {
   }
 
   /**
-   * Makes and mounts a new file system. Its image is in `scratch`, with the named features of
-   * mkfs.ext4.
+   * Makes and mounts a new file system. Its image is in `scratch`, and `features` is the option -O
+   * of mkfs.ext4.
    * @throws Skip if this machine does not allow mounts
    */
   static create(
@@ -88,7 +88,7 @@ export class FileSystem {
 
   /** Unmounts after the last process has ended. */
   async unmount(): Promise<void> {
-    await until('the file system to be let go of', () =>
+    await until('the file system to be unmounted', () =>
       run('umount', [this.folder]).then(
         () => true,
         () => false,
@@ -98,10 +98,10 @@ export class FileSystem {
   }
 
   /**
-   * Cuts the power: the file system stays mounted, and fails each use of the disk. Returns the
-   * start and the end of the cut, in seconds of the monotonic clock. Linux may report success for
-   * an fdatasync in flight in between, although its bytes are lost. An fdatasync that begins after
-   * the end fails.
+   * Cuts the power: the file system stays mounted, but every use of the disk fails. Returns the
+   * start and the end of the cut, in seconds of the monotonic clock. For an fdatasync in flight
+   * between them, Linux may report success although its bytes are lost. An fdatasync that begins
+   * after the end fails.
    */
   async cutPower(
     flag: (typeof shutdownFlags)[number],

@@ -1,6 +1,6 @@
 /**
- * Makes storage files of the contract's format without the code under test, so that it does not
- * prove itself.
+ * Makes storage files in the format of the contract without the code under test, so that a mistake
+ * in that code shows.
  */
 import { openJournal, type Disk } from '../../dist/journal/index.js';
 import { petLines } from '../../dist/file/index.js';
@@ -8,7 +8,7 @@ import { commitOf } from '../storage/commit-line.js';
 import { onceOf } from '../storage/once.js';
 import { clock } from '../support/disk.js';
 
-/** A file and its content. */
+/** The bytes of a file, and its content. */
 export interface Made {
   readonly bytes: Buffer;
   /** The text of each pet in order, after its idempotency record, if any. */
@@ -17,7 +17,7 @@ export interface Made {
   readonly lastFrom: number;
 }
 
-/** Makes a file of batches of these sizes, each with its commit record. */
+/** Makes a file with batches of these sizes, each with its commit record. */
 export function made(
   sizes: readonly number[],
   nameOf: (id: number) => string = (id) => `pet ${id}`,
@@ -42,7 +42,7 @@ export function made(
   return { bytes, texts, lastFrom };
 }
 
-/** Returns the JSON of a pet; three of four have a status. */
+/** Returns the JSON of a pet. Three of four pets have a status. */
 export function petText(id: number, name: string): string {
   const status = ['', ',"status":"available"', ',"status":"pending"', ',"status":"sold"'][id % 4];
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":5${status}}`;

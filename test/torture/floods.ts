@@ -1,5 +1,5 @@
 /**
- * R15: clients that send as much as they can and read nothing use bounded memory, and a good client
+ * R15: memory stays bounded if clients send as much as they can and read nothing, and a good client
  * still gets responses.
  */
 import assert from 'node:assert/strict';
@@ -13,22 +13,22 @@ import { memoryOf } from '../support/kernel.js';
 import { StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { mebibytes, quantileOf, stretchSince } from './measures.js';
-import { atOnce, count, type TortureRow, type Share } from './row.js';
+import { atOnce, count, printDetails, type TortureRow, type Share } from './row.js';
 import { Scene } from './scene.js';
 
-/** The bound on a process: Node's heap, and so much for each connection. */
+/** The bound on the memory of a server: its heap, and this much for each connection. */
 const heapMiB = 256;
 const connectionMiB = 64 / 1_024;
 const healthyMs = 500;
-/** The milliseconds for which no client reads. */
+/** The duration of a flood in milliseconds. */
 const holdMs = 8_000;
 
-/** A number of connections, and what each sends. */
+/** A number of connections, and the bytes that each sends. */
 interface Flood {
   readonly connections: number;
   readonly name: string;
   readonly bytes: string;
-  /** True if parsing is slow, so that no good client is promised a response in time. */
+  /** True if parsing takes so long that a good client may have to wait. */
   readonly isCostly?: true;
 }
 
@@ -70,17 +70,28 @@ const floods: readonly Flood[] = [
 
 export const flooding: TortureRow = {
   id: 'R15',
-  title: `up to 1,000 connections that send all they can and read nothing, at ${heapMiB} MiB of heap`,
+  title: `up to 1,000 connections that send as much as they can and read nothing; the heap is limited to ${heapMiB} MiB`,
   fullS: 150,
   run: async (share) => {
-    const figures: string[] = [];
+    const results: FloodResult[] = [];
     for (const flood of floods)
-      if (share.goOn(figures.length, floods.length)) figures.push(await meet(share, flood));
-    return `${count(figures.length, floods.length, 'floods')}: ${figures.join('; ')}`;
+      if (share.goOn(results.length, floods.length)) results.push(await runFlood(share, flood));
+    const peakMiB = Math.max(...results.map((result) => result.peakMiB));
+    const healthMs = Math.max(...results.map((result) => result.healthMs));
+    return `${count(results.length, floods.length, 'floods')}: memory at most ${peakMiB} MiB, slowest \`/healthz\` ${Math.round(healthMs)} ms`;
   },
 };
 
-async function meet(share: Share, { name, connections, bytes, isCostly }: Flood): Promise<string> {
+/** The largest memory of a server during a flood, and the slowest response to a good client. */
+interface FloodResult {
+  readonly peakMiB: number;
+  readonly healthMs: number;
+}
+
+async function runFlood(
+  share: Share,
+  { name, connections, bytes, isCostly }: Flood,
+): Promise<FloodResult> {
   const scene = await Scene.start(
     share,
     {},
@@ -103,25 +114,26 @@ async function meet(share: Share, { name, connections, bytes, isCostly }: Flood)
     times.push(await healthMs());
   const peakMiB = mebibytes(memoryOf(pid, 'VmHWM'));
   const slowest = quantileOf(times, 1);
-  const figure = `${whole(connections)} with ${name}: ${beforeMiB} to ${peakMiB} MiB, healthz at most ${Math.round(slowest)} ms`;
+  const figure = `${whole(connections)} connections that send ${name}: memory ${beforeMiB} MiB before, ${peakMiB} MiB at most; slowest /healthz ${Math.round(slowest)} ms`;
+  printDetails('R15', figure);
   const boundMiB = heapMiB + connections * connectionMiB;
-  assert.ok(peakMiB < boundMiB, `${figure}, and the bound is ${boundMiB} MiB`);
+  assert.ok(peakMiB < boundMiB, `${figure}; the bound is ${boundMiB} MiB`);
   // Subtracts the time that other work on this machine takes.
   const stretched = scope();
   assert.ok(
     isCostly === true || slowest < healthyMs * stretched,
-    `${figure}, stretched ${stretched.toFixed(1)} times`,
+    `${figure}; other work slowed this machine ${stretched.toFixed(1)} times`,
   );
   await flooder.end('SIGKILL');
-  await until(`${name}: a calm server`, async () => (await healthMs()) < 50);
+  await until(`a fast response after ${name}`, async () => (await healthMs()) < 50);
   scene.server.assertNoError();
   await scene.server.end('SIGKILL');
-  return figure;
+  return { peakMiB, healthMs: slowest };
 }
 
 /**
- * A program of its own, so that its work does not delay the good client. Its connections never
- * read.
+ * The program that floods the server. It is a process of its own, so that its work does not delay
+ * the good client. Its connections never read.
  */
 const flooderScript = `
 import { connect } from 'node:net';

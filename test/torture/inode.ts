@@ -1,4 +1,4 @@
-/** A file or folder of the simulated machine: its cache, and what of that is on the medium. */
+/** A file or folder of the simulated machine: its bytes in the cache and on the medium. */
 
 export const blockBytes = 4096;
 
@@ -11,14 +11,14 @@ export class Inode {
   medium: Buffer = Buffer.alloc(0);
   /** The blocks of the cache that the next sync writes. */
   dirty = new Set<number>();
-  /** The descriptor that has the lock. */
+  /** The descriptor that holds the lock. */
   lockedBy: number | undefined;
 
   constructor(isFolder: boolean) {
     this.isFolder = isFolder;
   }
 
-  /** Changes the cache from an offset on. The block in which the change begins is dirty too. */
+  /** Replaces the bytes of the cache from an offset on, and marks their blocks as dirty. */
   put(from: number, bytes: Uint8Array): void {
     this.cache = Buffer.concat([this.cache.subarray(0, from), bytes]);
     const blocks = Math.ceil(this.cache.length / blockBytes);
@@ -26,7 +26,7 @@ export class Inode {
     for (let block = Math.floor(from / blockBytes); block < blocks; block++) this.dirty.add(block);
   }
 
-  /** Returns the medium after these blocks are written. */
+  /** Returns the bytes of the medium as they would be after writing these blocks. */
   written(blocks: Iterable<number>): Buffer {
     const after = Buffer.alloc(this.cache.length);
     this.medium.copy(after);

@@ -1,5 +1,5 @@
 /**
- * R8: whatever bytes come, the responses are the contract's, and nothing is stored without a 201.
+ * R8: any bytes get the responses of the contract, and nothing is stored without a 201.
  */
 import assert from 'node:assert/strict';
 import { whole } from '../bench/report.js';
@@ -8,21 +8,21 @@ import { requestBytes, connectTo } from '../support/fixture.js';
 import { badInputs } from './cases.js';
 import { addBytes, utf8Of } from './clients.js';
 import { idOf, readAllPages } from './ledger.js';
-import { expectedAnswers, type Expected } from './oracle.js';
-import { atOnce, count, type TortureRow } from './row.js';
+import { expectedResponses, type Expected } from './oracle.js';
+import { atOnce, count, printDetails, type TortureRow } from './row.js';
 import { Scene } from './scene.js';
 import { reasonOf } from '../../dist/index.js';
 
 /** The number of connections that try cases at once. */
 const width = 24;
-/** How a case is sent. */
+/** The ways to send a case. */
 export const ways = ['whole', 'byte by byte', 'after a good request'] as const;
 type Way = (typeof ways)[number];
 
 export const inputs: TortureRow = {
   id: 'R8',
   title:
-    'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers, keys; whole, byte by byte, after a good request',
+    'bad inputs: damaged requests, framing, JSON, UTF-8, paths, queries, headers and keys; sent whole, byte by byte, and after a good request',
   fullS: 60,
   run: async (share) => {
     const scene = await Scene.start(share);
@@ -40,7 +40,7 @@ export const inputs: TortureRow = {
         try {
           await tryCase(port, bytes, way, stored, statuses);
           const { body } = await good.send(requestBytes('GET', '/v1/pets/1')).nextResponse();
-          assert.equal(body, first, 'the next good request does not work');
+          assert.equal(body, first, 'the next good request failed');
         } catch (error) {
           assert.fail(`${way}: ${JSON.stringify(bytes.slice(0, 3_000))}: ${reasonOf(error)}`);
         }
@@ -51,12 +51,13 @@ export const inputs: TortureRow = {
     // The list has exactly the bodies of all 201 responses.
     assert.deepEqual(await readAllPages(scene.clients), stored);
     await scene.stop();
-    const told = [...statuses].sort().map(([words, times]) => `${words} ${whole(times)}`);
-    return `${count(begun, cases.length, 'cases')}, each answered as a second reading of the contract says: ${told.join(', ')}; 0 of 5xx besides 501; ${whole(stored.size)} animals stored, each by a 201`;
+    const counts = [...statuses].sort().map(([words, times]) => `${words} ${whole(times)}`);
+    printDetails('R8', `responses by status: ${counts.join(', ')}`);
+    return `${count(begun, cases.length, 'cases')}: each response as a second implementation of the contract expects, 0 of 5xx except 501; ${whole(stored.size)} pets stored, each acknowledged by a 201`;
   },
 };
 
-/** Sends bytes, ends the sending side, and compares the responses with the oracle. */
+/** Sends bytes, closes the sending side, and compares the responses with the oracle. */
 export async function tryCase(
   port: number,
   bytes: string,
@@ -65,37 +66,37 @@ export async function tryCase(
   statuses: Map<string, number>,
 ): Promise<void> {
   const all =
-    way === 'after a good request' ? addBytes({ name: 'in front', categoryId: 1 }) + bytes : bytes;
+    way === 'after a good request' ? addBytes({ name: 'before', categoryId: 1 }) + bytes : bytes;
   const client = await Client.connect(port);
   try {
     // Sends long cases in pieces, because single bytes would take too long.
     if (way === 'byte by byte') await client.drip(all, all.length > 3_000 ? 997 : 1);
     else client.send(all);
     client.endSending();
-    for (const expected of expectedAnswers(all, (id) => id === 1n)) {
+    for (const expected of expectedResponses(all, (id) => id === 1n)) {
       const response = await client.nextResponse(expected.isHead === true ? 'HEAD' : 'GET');
-      const words = holdAnswer(response, expected, stored);
+      const words = checkResponse(response, expected, stored);
       if (words !== '100')
         statuses.set(words.slice(0, 3), (statuses.get(words.slice(0, 3)) ?? 0) + 1);
       const closes = response.headers.get('connection')?.includes('close') ?? false;
       assert.ok(
         expected.closes === 'maybe' || closes === expected.closes,
-        `answered ${words}, the connection ${closes ? 'closes' : 'is kept'}`,
+        `after ${words}, the connection ${closes ? 'is closed' : 'is kept open'}`,
       );
       if (closes) break;
     }
     await client.closed();
-    // Allows EPIPE, the client's own error when it still sends after the last response.
+    // EPIPE is allowed, because the client may still send after the last response.
     assert.ok(client.failure?.message.includes('ECONNRESET') !== true, 'the connection is reset');
   } finally {
     client.destroy();
   }
 }
 
-/** Checks a response; returns its words, such as `400 invalid_json`. */
-function holdAnswer(
+/** Checks a response, and returns its status and error code, such as `400 invalid_json`. */
+function checkResponse(
   response: RawResponse,
-  { words, isHead, animal }: Expected,
+  { words, isHead, petAfterId }: Expected,
   stored: Map<string, string>,
 ): string {
   const { status } = response;
@@ -103,17 +104,17 @@ function holdAnswer(
     status >= 400 && isHead !== true ? String(JSON.parse(utf8Of(response.body)).code) : undefined;
   const is = code === undefined ? String(status) : `${status} ${code}`;
   const fits = words.some((each) => each === is || (isHead === true && each.startsWith(is)));
-  assert.ok(fits, `answered ${is}, not ${words.join(' or ')}: ${response.body.slice(0, 200)}`);
+  assert.ok(fits, `${is} instead of ${words.join(' or ')}: ${response.body.slice(0, 200)}`);
   if (code !== undefined) assertError(response, status, code);
   else if (status !== 100) assertCommonHeaders(response);
   if (status === 201) {
     const body = utf8Of(response.body);
     const id = idOf(body);
     assert.ok(
-      body === `{"id":${id},${animal}`,
-      `another animal is answered: ${body.slice(0, 200)}`,
+      body === `{"id":${id},${petAfterId}`,
+      `the response has another pet: ${body.slice(0, 200)}`,
     );
-    assert.ok(!stored.has(id), `id ${id} is given twice`);
+    assert.ok(!stored.has(id), `id ${id} is assigned twice`);
     stored.set(id, body);
   }
   return is;

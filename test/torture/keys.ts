@@ -1,5 +1,6 @@
 /**
- * R13: a key is only with its client, and the time of a comparison reveals nothing about a digest.
+ * R13: the server never writes a key anywhere, and the time of a comparison reveals nothing about a
+ * digest.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -9,19 +10,20 @@ import { serverFile } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { timeDigests } from './digest-timing.js';
 import { tool } from './file-system.js';
-import type { Share, TortureRow } from './row.js';
+import { printDetails, type Share, type TortureRow } from './row.js';
 import { TorturedServer } from './scene.js';
 
 export const keys: TortureRow = {
   id: 'R13',
   title:
-    'keys: the places where a key may be found, and the time to compare 31 equal bytes of a digest',
+    'keys: a search for keys in all that the server writes, and the time to compare 31 equal bytes of a digest',
   fullS: 10,
   run: async (share) => `${await searchPlaces(share)}; ${await timeDigests(share)}`,
 };
 
 /**
- * Shows a server its keys in every way a client or operator may, and searches for them everywhere.
+ * Sends a server its keys in every way that a client or an operator can, and searches for them in
+ * everything that the server writes.
  */
 async function searchPlaces(share: Share): Promise<string> {
   const folder = join(share.workFolder, 'data');
@@ -31,13 +33,13 @@ async function searchPlaces(share: Share): Promise<string> {
   mkdirSync(folder);
   const [key, revoked] = [change('add', 'alice'), change('add', 'bob')];
   writeFileSync(join(share.workFolder, 'broken.mjs'), brokenPlugin);
-  // A crash would write its memory, but not into this folder.
+  // Allows a core dump, which must not be written into the data folder.
   const server = new TorturedServer(share, join(folder, 'pets.jsonl'), {
     under: ['sh', '-c', 'ulimit -c unlimited; exec "$@"', 'sh'],
     args: ['--keys-file', keysFile, '--log', 'requests', '--plugin', './broken.mjs'],
     env: {},
   });
-  assert.ok(await server.clients(), 'a start with a keys file fails');
+  assert.ok(await server.clients(), 'a start with a keys file failed');
   const responses: string[] = [];
   for (const bytes of [key, revoked].flatMap(requestsWith))
     responses.push((await exchange(server.port, bytes)).came);
@@ -45,28 +47,28 @@ async function searchPlaces(share: Share): Promise<string> {
   const ofProcess = ['cmdline', 'comm', 'environ'].map((name) =>
     readFileSync(`/proc/${server.pid}/${name}`, 'latin1'),
   );
-  assert.match(ofProcess[0] ?? '', /server\.js/, 'this is another process');
+  assert.match(ofProcess[0] ?? '', /server\.js/, 'the process is not the server');
   change('revoke', 'bob');
   server.signal('SIGHUP');
   const asBob = requestBytes('GET', '/v1/pets', { authorization: `Bearer ${revoked}` });
   await until(
-    'the key that was revoked',
+    'a 401 for the revoked key',
     async () => (await exchange(server.port, asBob)).status === 401,
   );
-  // An invalid file with a key that was pasted by mistake.
+  // An invalid keys file, into which a key was pasted by mistake.
   writeFileSync(`${keysFile}.new`, `{"keys":[{"name":"carol","sha256":"${key}"}]} ${revoked}`);
   renameSync(`${keysFile}.new`, keysFile);
   server.signal('SIGHUP');
-  await until('a word about the bad keys file', () => /"error".*keys/.test(server.stdout));
+  await until('a log line about the bad keys file', () => /"error".*keys/.test(server.stdout));
   renameSync(keysFile, join(share.workFolder, 'bad-keys.json'));
   const { stderr } = await server.end('SIGABRT');
 
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  assert.ok(files.includes('pets.jsonl'), 'there is no file of animals to look into');
+  assert.ok(files.includes('pets.jsonl'), 'the data folder has no file of pets');
   const places = {
     'the log': server.lines,
     'standard error': [stderr],
-    'an answer': responses,
+    'a response': responses,
     '/proc': ofProcess,
     'the data folder': [
       ...files,
@@ -75,27 +77,31 @@ async function searchPlaces(share: Share): Promise<string> {
   };
   for (const [place, texts] of Object.entries(places)) {
     for (const secret of [key, revoked]) {
-      // Eleven characters of a key are not a coincidence.
+      // Eleven equal characters are not a coincidence.
       for (let at = 4; at + 11 <= secret.length; at++) {
         const found = texts.find((text) => text.includes(secret.slice(at, at + 11)));
-        assert.equal(found?.slice(0, 200), undefined, `${place} holds a part of a key`);
+        assert.equal(found?.slice(0, 200), undefined, `${place} contains a part of a key`);
       }
     }
   }
-  return `two keys shown in ${responses.length} requests, and in a keys file that is none: not in ${server.lines.length} lines of the log, in any answer, in /proc, in the data folder behind an abort (${files.join(', ')})`;
+  printDetails(
+    'R13',
+    `two keys, sent in ${responses.length} requests and pasted into an invalid keys file: not found in ${server.lines.length} log lines, in standard error, in any response, in /proc, or after SIGABRT in the data folder (${files.join(', ')})`,
+  );
+  return `two keys sent in ${responses.length} requests: not found in the log, a response, /proc or the data folder`;
 }
 
-/** A plugin whose handlers fail with everything that a handler knows. */
+/** A plugin whose handler throws an error that contains the request. */
 const brokenPlugin = `export default (host) => {
-  host.route({ path: '/v1/broken', methods: { GET: { handler: (asked) => { throw Object.assign(new Error('broken'), { asked }); } } } });
+  host.route({ path: '/v1/broken', methods: { GET: { handler: (request) => { throw Object.assign(new Error('broken'), { request }); } } } });
 };`;
 
 /** Returns requests with a key in every place. */
 function requestsWith(key: string): readonly string[] {
   const authorization = `Bearer ${key}`;
   const none = { authorization: null };
-  const animal = '{"name":"Rex","categoryId":1}';
-  const gets: readonly (readonly [target: string, words?: RequestParts])[] = [
+  const pet = '{"name":"Rex","categoryId":1}';
+  const gets: readonly (readonly [target: string, parts?: RequestParts])[] = [
     ['/v1/pets'],
     ['/v1/broken'],
     ['/v1/pets?limit=0'],
@@ -107,9 +113,9 @@ function requestsWith(key: string): readonly string[] {
     ['/v1/pets', { version: key }],
   ];
   const adds: readonly RequestParts[] = [
-    { body: animal },
-    { headers: ['Content-Type: text/plain'], body: animal },
-    { headers: ['Expect: miracles'], body: animal },
+    { body: pet },
+    { headers: ['Content-Type: text/plain'], body: pet },
+    { headers: ['Expect: miracles'], body: pet },
     { body: ' '.repeat(70_000) },
     { body: `{"name":"${key}"}` },
     { body: `{"name":"a","categoryId":"${key}"}` },
@@ -124,8 +130,8 @@ function requestsWith(key: string): readonly string[] {
   ];
   const headers = [`Host: ${key}/`, `${key} : x`, `X: \0${key}`, `Transfer-Encoding: ${key}`];
   return [
-    ...gets.map(([target, words]) => requestBytes('GET', target, { authorization, ...words })),
-    ...adds.map((words) => requestBytes('POST', '/v1/pets', { authorization, ...words })),
+    ...gets.map(([target, parts]) => requestBytes('GET', target, { authorization, ...parts })),
+    ...adds.map((parts) => requestBytes('POST', '/v1/pets', { authorization, ...parts })),
     ...[...values, `Basic ${key}`].map((value) =>
       requestBytes('GET', '/v1/pets', { authorization: value }),
     ),

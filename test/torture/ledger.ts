@@ -1,11 +1,11 @@
 /**
- * The client's own record of every 201 and of all that was served, with which a file is compared.
+ * The ledger of the clients: all acknowledged and all served pets, with which a file is compared.
  */
 import assert from 'node:assert/strict';
 import { monotonicS, type Clients } from './clients.js';
 import type { Random, SentDraft } from './random.js';
 
-/** What a 201 contained, and, if the power may fail, when it was requested. */
+/** The body of a 201, and the time of its request, which only power cuts need. */
 interface Acknowledgement {
   readonly body: string;
   readonly sentAtS?: number;
@@ -15,11 +15,11 @@ interface Acknowledgement {
 export class Ledger {
   readonly #acknowledged = new Map<
     string,
-    { readonly body: string; readonly sentAtS: number; readonly heardAtS: number }
+    { readonly body: string; readonly sentAtS: number; readonly receivedAtS: number }
   >();
   /**
-   * What a list showed, acknowledged or not (F10). It must never change, nor may its id be used
-   * again.
+   * The pets that a list contained, acknowledged or not (F10). They must never change, and their
+   * ids must never be used again.
    */
   readonly #served = new Map<string, string>();
 
@@ -34,38 +34,50 @@ export class Ledger {
     assert.equal(
       body,
       `{"id":${id},${JSON.stringify(sent).slice(1)}`,
-      'another animal is answered',
+      'the response has another pet',
     );
-    assert.ok(!this.#acknowledged.has(id) && !this.#served.has(id), `id ${id} is given twice`);
-    this.#acknowledged.set(id, { body, sentAtS, heardAtS: monotonicS() });
+    assert.ok(!this.#acknowledged.has(id) && !this.#served.has(id), `id ${id} is assigned twice`);
+    this.#acknowledged.set(id, { body, sentAtS, receivedAtS: monotonicS() });
   }
 
   /**
-   * Removes the 201s that came after the start of a power cut, because no client can have received
-   * them; returns their number. Requests sent after its end must not be acknowledged. Both times by
-   * {@link monotonicS}.
+   * Removes the 201s that arrived after the start of a power cut, because a real client would not
+   * have received them, and returns their number. A request that was sent after the end of the cut
+   * must not have a 201. Both times are by {@link monotonicS}.
    */
-  forgetCut({ beganS, endedS }: { readonly beganS: number; readonly endedS: number }): number {
-    const unheard = [...this.#acknowledged].filter(([, { heardAtS }]) => heardAtS >= beganS);
-    for (const [id, { sentAtS }] of unheard) {
-      assert.ok(sentAtS < endedS, `id ${id} is acknowledged, though sent behind the power cut`);
+  removeUnreceived({
+    beganS,
+    endedS,
+  }: {
+    readonly beganS: number;
+    readonly endedS: number;
+  }): number {
+    const unreceived = [...this.#acknowledged].filter(
+      ([, { receivedAtS }]) => receivedAtS >= beganS,
+    );
+    for (const [id, { sentAtS }] of unreceived) {
+      assert.ok(sentAtS < endedS, `id ${id} was sent after the power cut, but is acknowledged`);
       this.#acknowledged.delete(id);
     }
-    return unheard.length;
+    return unreceived.length;
   }
 
-  /** Reads every page of the list and some pets by id: none lost, none altered, no id twice. */
+  /** Reads all pages and some pets by id: no pet is lost or altered, and no id occurs twice. */
   async check(clients: Clients, random: Random): Promise<void> {
     const found = await readAllPages(clients);
     for (const [id, { body }] of this.#acknowledged)
-      assert.equal(found.get(id), body, `id ${id}, acknowledged, is lost or altered`);
+      assert.equal(found.get(id), body, `the acknowledged pet ${id} is lost or altered`);
     for (const [id, body] of this.#served)
-      assert.equal(found.get(id), body, `id ${id}, served before, is lost or altered`);
+      assert.equal(found.get(id), body, `pet ${id}, which was served before, is lost or altered`);
     for (const [id, body] of found) this.#served.set(id, body);
     const all = [...this.#acknowledged];
     for (let tries = Math.min(5, all.length); tries > 0; tries--) {
       const [id, { body }] = random.pick(all);
-      assert.equal((await clients.get(`/v1/pets/${id}`)).body, body, `id ${id} is answered`);
+      assert.equal(
+        (await clients.get(`/v1/pets/${id}`)).body,
+        body,
+        `another pet has the id ${id}`,
+      );
     }
   }
 }
@@ -79,19 +91,19 @@ export async function readAllPages(clients: Clients): Promise<ReadonlyMap<string
   for (let isFull = true; isFull; ) {
     const { body } = await clients.get(`/v1/pets?limit=${limit}&after=${last}`);
     // A quotation mark in a name has a backslash before it.
-    const animals = body === '[]' ? [] : body.slice(1, -1).split(/,(?=\{"id":)/);
-    for (const animal of animals) {
-      const id = BigInt(idOf(animal));
-      assert.ok(id > last, `id ${id} is listed behind id ${last}`);
-      found.set(String(id), animal);
+    const pets = body === '[]' ? [] : body.slice(1, -1).split(/,(?=\{"id":)/);
+    for (const pet of pets) {
+      const id = BigInt(idOf(pet));
+      assert.ok(id > last, `id ${id} is listed after id ${last}`);
+      found.set(String(id), pet);
       last = id;
     }
-    isFull = animals.length === limit;
+    isFull = pets.length === limit;
   }
   return found;
 }
 
 /** Returns the digits of the id at the start of a pet's text. */
-export function idOf(animal: string): string {
-  return /^\{"id":([0-9]+),/.exec(animal)?.[1] ?? assert.fail(`no id: ${animal.slice(0, 80)}`);
+export function idOf(pet: string): string {
+  return /^\{"id":([0-9]+),/.exec(pet)?.[1] ?? assert.fail(`no id: ${pet.slice(0, 80)}`);
 }

@@ -1,6 +1,5 @@
 /**
- * R7: of all processes that start on a file, one has it at a time, and the next gets it as soon as
- * that process ends.
+ * R7: only one process at a time has a file, and the next process gets it as soon as that one ends.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -11,21 +10,21 @@ import { ownPath, Scene, TorturedServer } from './scene.js';
 
 const fullRounds = 50;
 const starters = 8;
-/** Includes the start of a process on a busy machine. A lock with a timeout would take longer. */
+/** The longest take-over, with the start of a process. A lock with a timeout would take longer. */
 const takeOverMs = 5_000;
-/** Long enough for all starters to meet the lock on two cores. */
+/** The longest pause before a kill, in which all starters reach the lock on two cores. */
 const raceMs = 800;
 
 export const lock: TortureRow = {
   id: 'R7',
-  title: `lock: ${starters} starts at once, after a \`kill -9\` and with an owner stopped by SIGSTOP`,
+  title: `lock: ${starters} processes start at once, after a \`kill -9\` and while the owner is stopped by SIGSTOP`,
   fullS: 50,
   run: async (share) => {
     const path = ownPath(share);
     const ledger = new Ledger();
     const starter = (): TorturedServer => new TorturedServer(share, path);
 
-    /** Returns the starter that listens, if any, after the others were refused by name. */
+    /** Returns the server that listens, if any, and checks that the others refuse to start. */
     const ownerOf = async (servers: readonly TorturedServer[]): Promise<Scene | undefined> => {
       const clients = await Promise.all(servers.map((server) => server.clients()));
       const owners: Scene[] = [];
@@ -34,31 +33,31 @@ export const lock: TortureRow = {
         if (own !== undefined) owners.push(new Scene(share, path, ledger, server, own));
         else await refused(server);
       }
-      assert.ok(owners.length <= 1, `${owners.length} have the file at once`);
+      assert.ok(owners.length <= 1, `${owners.length} processes have the file at once`);
       return owners[0];
     };
 
     /**
-     * Starts all at once, and kills the owner at a random moment. Before that none of them may
-     * listen, and afterwards exactly one.
+     * Starts several servers at once, and kills the owner of the file at a random moment. Before
+     * the kill none of them may listen, and afterwards exactly one.
      */
     const race = async (before: Scene | undefined): Promise<Scene | undefined> => {
       const servers = Array.from({ length: starters }, starter);
       await wait(share.random.below(raceMs));
       if (before !== undefined) {
-        // After another tick, all output was read, and the owner is still alive.
+        // All output has been read after another tick. The owner is still alive.
         await new Promise(setImmediate);
         const isTaken = servers.some(({ hasListened }) => hasListened);
-        assert.ok(!isTaken, 'a starter has the file while its owner lives');
+        assert.ok(!isTaken, 'a second process has the file while its owner runs');
         await before.server.end('SIGKILL');
       }
-      // All starters may have come before the owner ended, and were refused correctly.
+      // All may have refused correctly, because they tried before the owner ended.
       return (await ownerOf(servers)) ?? (before && (await ownerOf([starter()])));
     };
 
-    /** Checks that an owner adds pets and has those of the owners before. */
+    /** Checks that an owner adds pets, and has the pets of the owners before it. */
     const prove = async (owner: Scene | undefined): Promise<Scene> => {
-      assert.ok(owner !== undefined, 'nobody has the file');
+      assert.ok(owner !== undefined, 'no process has the file');
       await owner.add();
       await owner.check();
       return owner;
@@ -75,7 +74,7 @@ export const lock: TortureRow = {
         assert.ok(stderr.includes(`process ${server.pid}:`), `the owner is not named: ${stderr}`);
         server.signal('SIGCONT');
       }
-      // A starter that starts at once may meet the owner as it ends. A later one may not.
+      // A process that starts at once may be refused while the owner ends. A later one may not.
       let since = performance.now();
       server.signal('SIGKILL');
       let next = await ownerOf([starter()]);
@@ -85,11 +84,11 @@ export const lock: TortureRow = {
         next = await ownerOf([starter()]);
       }
       const ms = performance.now() - since;
-      assert.ok(ms <= takeOverMs, `the take-over needs ${Math.round(ms)} ms`);
+      assert.ok(ms <= takeOverMs, `the take-over took ${Math.round(ms)} ms`);
       slowestMs = Math.max(slowestMs, ms);
       owner = await prove(next);
     }
-    return `${count(rounds, fullRounds, 'rounds')}: 0 overlaps, slowest take-over ${Math.round(slowestMs)} ms with the start of the process`;
+    return `${count(rounds, fullRounds, 'rounds')}: 0 overlaps; slowest take-over ${Math.round(slowestMs)} ms, including the start of the process`;
   },
 };
 

@@ -1,18 +1,19 @@
 /**
- * A machine whose disk in memory fails as on Linux. Writes go to a cache, and a sync brings them to
- * the medium. A sync that fails forgets its writes. A power cut leaves any part of the rest.
+ * A simulated machine whose disk fails as on Linux. Writes go to a cache, and a sync writes them to
+ * the medium. A sync that fails drops its writes. A power cut keeps any part of the unsynced
+ * writes.
  */
 import { dirname } from 'node:path';
 import { Inode } from './inode.js';
 import { ProcessDisk } from './process-disk.js';
 import type { Random } from './random.js';
 
-/** Outlives its processes. Names are on the medium only after a sync of their folder. */
+/** The files of the machine. A name is on the medium only after a sync of its folder. */
 export class Machine {
   #names = new Map<string, Inode>([['/', new Inode(true)]]);
   #mediumNames = new Map(this.#names);
 
-  /** A path without bytes is a folder. */
+  /** Makes a machine with these files, all on the medium. A path without bytes is a folder. */
   constructor(files: Readonly<Record<string, Buffer | undefined>> = {}) {
     for (const [path, bytes] of Object.entries(files)) {
       const inode = new Inode(bytes === undefined);
@@ -28,7 +29,7 @@ export class Machine {
     return this.#names.get(path)?.cache;
   }
 
-  /** Appends to an existing file, on the medium too. */
+  /** Appends to an existing file, in the cache and on the medium. */
   append(path: string, bytes: string): void {
     const inode = this.#names.get(path);
     inode?.put(inode.cache.length, Buffer.from(bytes));
@@ -39,7 +40,7 @@ export class Machine {
     return [...this.#names.keys()].filter((path) => !this.#names.get(path)?.isFolder);
   }
 
-  /** Returns a machine in the same state without processes. */
+  /** Returns a copy of the machine, without processes. */
   clone(): Machine {
     const copies = new Map<Inode, Inode>();
     const copyOf = (inode: Inode): Inode => {
@@ -61,8 +62,8 @@ export class Machine {
   }
 
   /**
-   * Returns what a power cut may leave: of each file the synced bytes, and any blocks of the rest
-   * or a part of its length.
+   * Returns the machine as a power cut may leave it. Each file has its synced bytes, and by chance
+   * some of its other blocks and any length between the synced and the new one.
    */
   cutPower({ below }: Random): Machine {
     const after = this.clone();
@@ -72,7 +73,7 @@ export class Machine {
       const chance = below(4);
       if (chance > 0 && file.dirty.size > 0) {
         const left = file.written([...file.dirty].filter(() => chance === 1 || below(2) === 0));
-        // The length may be anything between the synced length and the new one.
+        // Any length between the synced length and the new one.
         const length =
           chance === 3
             ? file.medium.length + below(Math.abs(left.length - file.medium.length) + 1)
@@ -85,7 +86,7 @@ export class Machine {
     return after;
   }
 
-  /** Returns the disk as one process sees it. */
+  /** Returns the disk of a new process. */
   process(): ProcessDisk {
     return new ProcessDisk(this.#names, (folder) => this.#syncNames(folder));
   }

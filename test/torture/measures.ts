@@ -1,18 +1,16 @@
-/** Statistics of measurements, and the effect of other work on this machine. */
+/** Computes statistics, and the slowdown by other work on this machine. */
 import { waitedMsOf } from '../support/kernel.js';
 
-/**
- * Returns the value below which this part of all values lies, from 0 to 1; NaN if there are none.
- */
+/** Returns a quantile of the values, such as 0.99; NaN for an empty list. */
 export function quantileOf(values: readonly number[], part: number): number {
   const sorted = Float64Array.from(values).sort();
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? Number.NaN;
 }
 
 /**
- * Returns the two values between which the true median lies, by so many standard deviations,
- * whatever the shape of the noise: each value is above or below the median like a coin toss.
- * Returns infinities for too few values.
+ * Returns a confidence interval of the median, by a number of standard deviations. It assumes no
+ * distribution: each value is above or below the median with equal chance. Returns infinities for
+ * too few values.
  */
 export function medianRangeOf(
   values: readonly number[],
@@ -33,8 +31,8 @@ export function mebibytes(bytes: number): number {
 }
 
 /**
- * Returns a function for the factor by which other work on this machine has slowed this process and
- * another since now, each by its main thread.
+ * Returns a function that computes the factor by which other work on this machine has slowed the
+ * main thread of a process, or of this one if that is more, since the call.
  */
 export function stretchSince(pid: number): () => number {
   const since = performance.now();

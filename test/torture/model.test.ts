@@ -1,12 +1,12 @@
-// Plays a share of R12 for some two seconds; the torture plays a thousand stories.
+// Runs 150 sequences of R12 in two seconds. The torture runs a thousand.
 import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
-import { tryStory } from './model.js';
+import { trySequence } from './model.js';
 
-const stories = 150;
+const sequences = 150;
 
 test('R12 behaves like a plain map on each storage, in random sequences of operations', async (t) => {
-  const first = randomInt(2 ** 32 - stories);
-  t.diagnostic(`${stories} stories, of the seeds from ${first}`);
-  for (let seed = first; seed < first + stories; seed++) await tryStory(seed);
+  const first = randomInt(2 ** 32 - sequences);
+  t.diagnostic(`${sequences} sequences, with the seeds from ${first} on`);
+  for (let seed = first; seed < first + sequences; seed++) await trySequence(seed);
 });

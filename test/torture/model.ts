@@ -1,6 +1,6 @@
 /**
- * R12: any sequence of adds, also with keys, reads, restarts, kills and failing disks shows what a
- * plain map would.
+ * R12: after any sequence of adds, also with keys, reads, restarts, kills and failing disks, a
+ * storage has the same pets as a plain map.
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -29,12 +29,12 @@ const key = fc.integer({ min: 0, max: 3 });
 const id = fc.integer({ min: -1, max: 60 });
 const calls = fc.integer({ min: 1, max: 6 });
 
-/** Returns a kind of step with its weight and its arguments. */
-const kind = <Name extends string, Said extends object>(
+/** Returns an arbitrary step of one kind, with its weight and its random arguments. */
+const kind = <Name extends string, Args extends object>(
   weight: number,
   name: Name,
-  said: { [Part in keyof Said]: fc.Arbitrary<Said[Part]> },
-) => ({ weight, arbitrary: fc.record(said).map((each) => ({ do: name, ...each })) });
+  args: { [Arg in keyof Args]: fc.Arbitrary<Args[Arg]> },
+) => ({ weight, arbitrary: fc.record(args).map((each) => ({ do: name, ...each })) });
 
 const step = fc.oneof(
   kind(8, 'add', { drafts }),
@@ -47,49 +47,49 @@ const step = fc.oneof(
 );
 type Step = typeof step extends fc.Arbitrary<infer Each> ? Each : never;
 
-/** A story of that many steps, nearly always. fast-check shortens it by leaving steps out. */
-const story = fc
+/** A sequence of about `steps` steps, which fast-check shortens by omitting steps. */
+const sequence = fc
   .array(fc.option(step, { freq: 1_000 }), { minLength: steps, maxLength: steps })
   .map((all) => all.filter((each) => each !== null));
 
 export const model: TortureRow = {
   id: 'R12',
   title:
-    'model: random inserts (also with idempotency keys), reads, restarts, kills, power cuts and failing disks, compared with a plain map, in memory and on a file',
+    'model: random inserts (also with idempotency keys), reads, restarts, kills, power cuts and failing disks; memory and file storage compared with a plain map',
   fullS: 75,
   run: async (share) => {
     let done = 0;
-    // Each story has a seed of its own, the first that of the row, so that TORTURE_SEED repeats it.
+    // Each sequence has a seed of its own. The first has that of the row, for TORTURE_SEED.
     for (
       let { seed } = share;
       share.goOn(done, fullSequences);
       seed = share.random.below(2 ** 32)
     ) {
-      await tryStory(seed);
+      await trySequence(seed);
       done++;
     }
-    return `${count(done, fullSequences, 'sequences')} of ${steps} steps on each storage, each from a seed of its own that one which fails prints: 0 differences`;
+    return `${count(done, fullSequences, 'sequences')} of ${steps} steps on each storage: 0 differences (a failure prints the seed that repeats it)`;
   },
 };
 
 /**
- * Plays the story of a seed on each storage.
- * @throws Error if a storage differs from the map, with the shortest story that fast-check finds.
- * TORTURE_SEED with BUDGET_S=0 repeats its seed
+ * Runs the sequence of a seed on each storage.
+ * @throws Error if a storage differs from the map, with the shortest sequence that fast-check
+ * finds. TORTURE_SEED with BUDGET_S=0 repeats the seed
  */
-export async function tryStory(seed: number): Promise<void> {
-  const property = fc.asyncProperty(story, async (story) => {
-    await play(new MemoryBackend(), story);
+export async function trySequence(seed: number): Promise<void> {
+  const property = fc.asyncProperty(sequence, async (sequence) => {
+    await run(new MemoryBackend(), sequence);
     const file = new FileBackend(randomOf(seed));
     assert.ok(await file.open());
-    await play(file, story);
+    await run(file, sequence);
   });
   await fc.assert(property, { numRuns: 1, seed, includeErrorInReport: true });
 }
 
-async function play(backend: Backend, sequence: readonly Step[]): Promise<void> {
+async function run(backend: Backend, steps: readonly Step[]): Promise<void> {
   const map = new PlainMap();
-  for (const [index, each] of sequence.entries()) {
+  for (const [index, each] of steps.entries()) {
     try {
       await take(backend, map, each);
     } catch (error) {
@@ -98,7 +98,7 @@ async function play(backend: Backend, sequence: readonly Step[]): Promise<void> 
   }
   await backend.restart();
   await map.adopt(backend);
-  await map.holdKeys(backend);
+  await map.checkKeys(backend);
 }
 
 async function take(backend: Backend, map: PlainMap, each: Step): Promise<void> {
@@ -110,8 +110,7 @@ async function take(backend: Backend, map: PlainMap, each: Step): Promise<void> 
         each.drafts.map((draft) => ({ draft })),
       );
     case 'once': {
-      // A new key gets a pet of its own. A known key gets its first pet again, unless the body
-      // differs.
+      // A new key gets a new pet. A known key gets its first pet again, unless the body differs.
       const sent = map.keyed(each.key, each.body, each.draft);
       const known = map.keys.get(each.key);
       if (known === undefined) return map.add(backend, [sent]);
@@ -140,25 +139,25 @@ async function take(backend: Backend, map: PlainMap, each: Step): Promise<void> 
   }
 }
 
-/** Ends the process in the middle of adding. What was acknowledged before must survive. */
+/** Kills the process during adds. The pets that were acknowledged before must survive. */
 async function kill(
   backend: Backend,
   map: PlainMap,
   { key, drafts, calls, powerCut }: Extract<Step, { do: 'kill' }>,
 ): Promise<void> {
   const killed = backend.killAfter(calls);
-  const answered = new Map<Sent, Pet>();
+  const acknowledged = new Map<Sent, Pet>();
   const all = drafts.map((draft, index) =>
     index === 0 && !map.keys.has(key) ? map.keyed(key, 0, draft) : { draft },
   );
   const adding = all.map(async (sent) => {
     const response = await send(backend, sent);
-    if (!(response instanceof Error)) answered.set(sent, response);
+    if (!(response instanceof Error)) acknowledged.set(sent, response);
   });
   await inTime(Promise.race([killed, Promise.all(adding)]), 'a kill');
   await new Promise(setImmediate);
   for (const sent of all) {
-    const pet = answered.get(sent);
+    const pet = acknowledged.get(sent);
     if (pet === undefined) map.maybe = [...map.maybe, sent];
     else map.keep(sent, pet);
   }

@@ -1,6 +1,6 @@
 /**
- * A second, slow and plain implementation of the contract: the responses to any bytes on a
- * connection that is then half-closed.
+ * A second, slow and plain implementation of the contract. It computes the responses to any bytes
+ * that a client sends before it closes its sending side.
  */
 import { METHODS } from 'node:http';
 import { isIPv6 } from 'node:net';
@@ -10,31 +10,31 @@ import { petStatuses } from '../../dist/index.js';
 /** An expected response. */
 export interface Expected {
   /**
-   * `201`, or such as `400 invalid_json`. Several only if the response may leave before or after a
-   * bad body.
+   * The allowed statuses, each with its error code, such as `201` or `400 invalid_json`. There are
+   * several if the server may respond before or after it has read a bad body.
    */
   readonly words: readonly string[];
   readonly isHead?: boolean;
-  /** Of a 201, the body after its id. */
-  readonly animal?: string;
+  /** The body of a 201 after its id. */
+  readonly petAfterId?: string;
   /**
-   * True if the connection must end afterwards. `maybe` if the response may leave before the body
-   * was read.
+   * True if the server must close the connection afterwards. `maybe` if it may respond before it
+   * has read the body.
    */
   readonly closes: boolean | 'maybe';
 }
 
-/** The values of each name in their order. */
+/** The values of each name, in order. */
 type Values = ReadonlyMap<string, readonly string[]>;
 
 /** True if a pet has this id. */
 export type HasPet = (id: bigint) => boolean;
 
-/** Returns the expected responses in their order. */
-export function expectedAnswers(bytes: string, hasPet: HasPet): readonly Expected[] {
+/** Returns the expected responses, in order. */
+export function expectedResponses(bytes: string, hasPet: HasPet): readonly Expected[] {
   const all: Expected[] = [];
   for (let rest = afterLineEnds(bytes); rest !== ''; ) {
-    const { responses, size } = answersTo(rest, hasPet);
+    const { responses, size } = responsesTo(rest, hasPet);
     all.push(...responses);
     if (size === undefined) break;
     rest = afterLineEnds(rest.slice(size));
@@ -42,32 +42,32 @@ export function expectedAnswers(bytes: string, hasPet: HasPet): readonly Expecte
   return all;
 }
 
-/** RFC 9112 section 2.2 allows empty lines before a request. */
+/** Removes empty lines before a request, which RFC 9112 section 2.2 allows. */
 function afterLineEnds(bytes: string): string {
   return bytes.replace(/^[\r\n]+/, '');
 }
 
-/** The responses to one request and its length in bytes; undefined if no request can follow. */
-interface Answered {
+/** The responses to one request, and its length in bytes; no length if no request can follow. */
+interface Responses {
   readonly responses: readonly Expected[];
   readonly size?: number;
 }
 
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-const noHttp: Answered = last('400 bad_request');
+const noHttp: Responses = last('400 bad_request');
 
-function last(...words: readonly string[]): Answered {
+function last(...words: readonly string[]): Responses {
   return { responses: [{ words, closes: true }] };
 }
 
-function answersTo(bytes: string, hasPet: HasPet): Answered {
+function responsesTo(bytes: string, hasPet: HasPet): Responses {
   const lineEnd = bytes.indexOf('\r\n');
   const line = lineEnd < 0 ? '' : bytes.slice(0, lineEnd);
   const [, method = '', target = '', minor = ''] =
     /^([^ ]+) +([\x21-\x7e]+) +HTTP\/1\.([01])$/.exec(line) ?? [];
   if (!token.test(method)) return noHttp;
-  // RFC 9112 section 3 allows several spaces; an unknown method does not need them. Sent in pieces,
-  // it is garbage.
+  // RFC 9112 section 3 allows several spaces in a request line. After an unknown method they are
+  // not accepted. An unknown method that arrives in several packets gets a 400.
   if (!METHODS.includes(method))
     return / {2}/.test(line) ? noHttp : last('501 not_implemented', '400 bad_request');
   if (!/^(?:[/*]|[a-z]+:\/\/)/i.test(target) || /^https?:\/\/(?:[/?:]|$)/i.test(target))
@@ -84,11 +84,12 @@ function answersTo(bytes: string, hasPet: HasPet): Answered {
   const isHosted = host === undefined ? minor === '0' : isHost(host);
   if (!isHosted || otherHost !== undefined) return noHttp;
 
-  const early = answerToHead({ method, target, headers, minor }, hasPet);
+  const early = responseToHead({ method, target, headers, minor }, hasPet);
   const rest = bytes.slice(headEnd + 4);
   const body = framing === 'chunked' ? readChunks(rest) : readSized(rest, framing);
   if (body === undefined) return early === undefined ? noHttp : last(early, '400 bad_request');
-  const verdict = early === undefined ? answerToBody(target, headers, body.text) : { words: early };
+  const verdict =
+    early === undefined ? responseToBody(target, headers, body.text) : { words: early };
   const connection = headers.get('connection')?.join(', ') ?? '';
   const closes =
     /\bclose\b/i.test(connection) ||
@@ -145,7 +146,7 @@ function readSized(bytes: string, size: number): Body | undefined {
 const chunkHead =
   /^([0-9A-Fa-f]+)(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]*(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20-\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*\r\n/;
 
-/** Returns the body of all chunks; undefined if they are invalid or incomplete. */
+/** Returns the body of a chunked request; undefined if it is invalid or incomplete. */
 function readChunks(bytes: string): Body | undefined {
   let text = '';
   for (let at = 0; ; ) {
@@ -184,8 +185,8 @@ interface Request {
   readonly minor: string;
 }
 
-/** Returns the response that the head decides; undefined if the body must be read. */
-function answerToHead(
+/** Returns the response to a head; undefined if the response depends on the body. */
+function responseToHead(
   { method, target, headers, minor }: Request,
   hasPet: HasPet,
 ): string | undefined {
@@ -229,19 +230,19 @@ function refusalOfAdd(headers: Values): string | undefined {
   return Number(length) > 65_536 ? '413 content_too_large' : undefined;
 }
 
-/** The words of a response, and of a 201 the body after the id. */
+/** The status and error code of a response, and the body of a 201 after its id. */
 interface Verdict {
   readonly words: string;
-  readonly animal?: string;
+  readonly petAfterId?: string;
 }
 
-function answerToBody(target: string, headers: Values, body: string): Verdict {
+function responseToBody(target: string, headers: Values, body: string): Verdict {
   if (body.length > 65_536) return { words: '413 content_too_large' };
   const [idempotencyKey = 'none', second] = headers.get('idempotency-key') ?? [];
   const isKey = second === undefined && /^[\x21-\x7e]{1,255}$/.test(idempotencyKey);
   if (!isKey || queryOf(/\?(.*)$/.exec(target)?.[1] ?? '') === undefined)
     return { words: '400 invalid_parameter' };
-  return answerToPet(body);
+  return responseToPet(body);
 }
 
 function decoded(text: string): string | undefined {
@@ -281,7 +282,7 @@ export function isInt64(text: string): boolean {
   return /^-?[0-9]+$/.test(text) && String(BigInt.asIntN(64, BigInt(text))) === text;
 }
 
-function answerToPet(bytes: string): Verdict {
+function responseToPet(bytes: string): Verdict {
   let text: string;
   let value: unknown;
   try {
@@ -301,7 +302,7 @@ function answerToPet(bytes: string): Verdict {
   const end = members.has('status') ? `,"status":"${status}"}` : '}';
   return {
     words: '201',
-    animal: `"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}`,
+    petAfterId: `"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}`,
   };
 }
 
@@ -335,7 +336,7 @@ export function strictMembers(text: string): ReadonlyMap<string, string> | undef
   return outermost;
 }
 
-/** Returns the digits of a JSON number without a fraction (C22 to C24). */
+/** Returns the digits of a JSON number if its value is an int64 (C22 to C24). */
 export function int64Of(number: string): string | undefined {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];

@@ -1,6 +1,6 @@
 /**
- * What a storage must show, as plain maps: the pets, the first use of each key, and what is unknown
- * (F10).
+ * The expected content of a storage, as plain maps: the pets, the first use of each key, and the
+ * inserts with an unknown outcome (F10).
  */
 import assert from 'node:assert/strict';
 import { inspect, isDeepStrictEqual } from 'node:util';
@@ -9,13 +9,13 @@ import type { Backend } from './backends.js';
 import { inTime } from './row.js';
 import { PetstoreError, type Pet, type PetDraft } from '../../dist/index.js';
 
-/** A draft, and the key and the body with which it is added. */
+/** A draft to add, with an idempotency key and body, if any. */
 export interface Sent {
   readonly draft: PetDraft;
   readonly by?: { readonly key: number; readonly body: number };
 }
 
-/** Adds a pet to a storage; returns it, or the error. */
+/** Adds a pet to a storage, and returns the stored pet or the error. */
 export function send({ storage }: Backend, { draft, by }: Sent): Promise<Pet | Error> {
   const sending =
     by === undefined
@@ -24,17 +24,17 @@ export function send({ storage }: Backend, { draft, by }: Sent): Promise<Pet | E
   return sending.catch((error: Error) => error);
 }
 
-/** Pets by id, the keys of some, and what may be there besides. */
+/** The expected content of a storage. */
 export class PlainMap {
-  /** By ascending id. */
+  /** The pets by ascending id. */
   readonly pets: Map<bigint, Pet>;
   /** The first use of each key. */
   readonly keys: Map<number, { readonly body: number; readonly pet: Pet }>;
-  /** Inserts that were refused or cut off after their write began (F10). */
+  /** The inserts that may have been stored, because they failed after their write began (F10). */
   maybe: readonly Sent[];
   #attempts = 0;
 
-  /** Makes an empty map, or an independent copy. */
+  /** Makes an empty map, or a copy of another one. */
   constructor({ pets, keys, maybe }: Partial<Pick<PlainMap, 'pets' | 'keys' | 'maybe'>> = {}) {
     this.pets = new Map(pets);
     this.keys = new Map(keys);
@@ -45,7 +45,7 @@ export class PlainMap {
     return [...this.pets.keys()].at(-1) ?? 0n;
   }
 
-  /** Returns a draft for a key, whose name differs from all other attempts. */
+  /** Returns a draft with a key. Its name is unique, so that each attempt can be recognised. */
   keyed(key: number, body: number, draft: PetDraft): Sent {
     return {
       draft: { ...draft, name: `key ${key}, attempt ${++this.#attempts}` },
@@ -56,13 +56,13 @@ export class PlainMap {
   keep({ by }: Sent, pet: Pet): void {
     this.pets.set(pet.id, pet);
     if (by === undefined) return;
-    assert.ok(!this.keys.has(by.key), `key ${by.key} has a second animal, ${pet.id}`);
+    assert.ok(!this.keys.has(by.key), `key ${by.key} has a second pet, ${pet.id}`);
     this.keys.set(by.key, { body: by.body, pet });
   }
 
   /**
-   * Adds a batch, with new keys if any. All get the next ids in order; if something fails, none
-   * does. Readers see only what was acknowledged.
+   * Adds a batch, whose keys are new. Checks that all pets get the next ids in order, or none is
+   * added, and that the storage lists only acknowledged pets.
    */
   async add(backend: Backend, all: readonly Sent[]): Promise<void> {
     const adding = Promise.all(all.map((sent) => send(backend, sent)));
@@ -76,17 +76,17 @@ export class PlainMap {
       } else {
         const error = outcomes[index];
         const isRefused = error instanceof PetstoreError && error.code === 'unavailable';
-        assert.ok(isRefused, `an add of a failed batch ends with ${String(error)}`);
+        assert.ok(isRefused, `an add of a failed batch rejected with ${String(error)}`);
       }
     }
     if (!isAdded) this.maybe = [...this.maybe, ...all];
-    await backend.holdAdd(isAdded);
+    await backend.checkAdd(isAdded);
     equal(await backend.storage.list({ limit: 10_000 }), [...this.pets.values()]);
   }
 
   /**
-   * Checks after a start that all acknowledged pets are there, and besides them only what was sent.
-   * From now on these belong to the map too.
+   * Checks after a start that the storage has all acknowledged pets, and apart from them only pets
+   * of `maybe`. Adds these to the map.
    */
   async adopt({ storage }: Backend): Promise<void> {
     if (!storage.durable) {
@@ -98,14 +98,14 @@ export class PlainMap {
     for (const pet of found.slice(this.pets.size)) {
       const { id, ...rest } = pet;
       const sent = this.maybe.find(({ draft }) => isDeepStrictEqual(draft, rest));
-      assert.ok(id === this.lastId + 1n && sent, `there is an animal that nobody sent: ${id}`);
+      assert.ok(id === this.lastId + 1n && sent, `pet ${id} was never sent`);
       this.keep(sent, pet);
     }
     this.maybe = [];
   }
 
-  /** Checks that each used key returns its pet again. */
-  async holdKeys(backend: Backend): Promise<void> {
+  /** Checks that a repeated insert returns the first pet of each key. */
+  async checkKeys(backend: Backend): Promise<void> {
     for (const [key, { body, pet }] of this.keys)
       equal(await send(backend, this.keyed(key, body, pet)), pet);
   }
@@ -114,5 +114,5 @@ export class PlainMap {
 /** Fails unless the values are equal. */
 export function equal(actual: unknown, expected: unknown): void {
   if (!isDeepStrictEqual(actual, expected))
-    assert.fail(`answered is ${inspect(actual)}, the map has ${inspect(expected)}`);
+    assert.fail(`the storage has ${inspect(actual)}, the map has ${inspect(expected)}`);
 }

@@ -1,5 +1,6 @@
 /**
- * The simulated machine's disk as one process sees it. A row makes calls fail, or the process end.
+ * The disk of the simulated machine, as one process sees it. A test makes its calls fail, or kills
+ * the process.
  */
 import { constants } from 'node:fs';
 import { dirname } from 'node:path';
@@ -7,15 +8,15 @@ import { appendInSteps, type Disk } from '../../dist/journal/index.js';
 import { systemError } from '../support/disk.js';
 import { blockBytes, Inode } from './inode.js';
 
-/** The fault of a call: an errno's name, or, for a write, the greatest number of bytes. */
+/** The fault of a call: the name of an errno, or the number of bytes after which a write ends. */
 export type DiskFault = string | number | undefined;
 export type CallName = Exclude<keyof Disk, 'append' | 'appendFlags' | 'lockFlags'>;
 
-/** Counts descriptors of all processes, because a lock is known by its descriptor. */
+/** The last descriptor of all processes. They share it, because a lock belongs to a descriptor. */
 let lastDescriptor = 0;
 
 /**
- * The disk of a process. `fault` makes calls fail, and `kill` ends the process between two calls.
+ * The disk of a process. `fault` makes calls fail, and `kill` ends the process.
  */
 export class ProcessDisk {
   readonly disk: Disk;
@@ -99,7 +100,7 @@ export class ProcessDisk {
         inode.put(inode.cache.length, taken);
         return taken.length;
       },
-      // One call for the journal whose write or sync fails. Each may fail, and the process may end
+      // The journal makes one call, but the write and the sync fail separately, and a kill may come
       // between them.
       appendFlags: 0,
       append: (descriptor, bytes) => appendInSteps(this.disk)(descriptor, bytes),
@@ -120,7 +121,7 @@ export class ProcessDisk {
     return this.#opened.size;
   }
 
-  /** Leaves all calls in flight pending, and closes all files, as the kernel does. */
+  /** Closes all files, as the kernel does. Calls in flight stay pending for ever. */
   kill(): void {
     this.#isDead = true;
     for (const [descriptor, { inode }] of this.#opened) this.#close(descriptor, inode);

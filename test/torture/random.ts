@@ -1,4 +1,4 @@
-/** Random numbers by a seed, and random pets. */
+/** Generates random numbers and random pets from a seed. */
 import { type PetStatus, petStatuses } from '../../dist/index.js';
 
 export interface Random {
@@ -50,7 +50,7 @@ const pieces = [
 ];
 
 /**
- * Returns mostly short pets, and now and then a pet of many kilobytes, so that a write can be cut.
+ * Returns a random draft. Most are short; one of twenty has up to 40 kB, so that a write is cut.
  */
 export function randomDraft({ below, pick }: Random): SentDraft {
   const long = below(20) === 0 ? below(40_000) : below(40);

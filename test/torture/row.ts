@@ -1,4 +1,4 @@
-/** A row of the torture: a claim that is tried for its share of the budget. */
+/** A row of the torture: a claim that is tested for a share of the time. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -10,19 +10,19 @@ import { randomOf, type Random } from './random.js';
 export interface TortureRow {
   readonly id: string;
   readonly title: string;
-  /** The seconds that the full figure takes; a smaller budget is divided by it. */
+  /** The seconds that the whole row takes. A smaller budget is divided in proportion to it. */
   readonly fullS: number;
-  /** True if a smaller budget does not shorten the row, so that it runs first. */
+  /** True if the row cannot be shortened. Such rows run first. */
   readonly isAlwaysFull?: true;
   /**
-   * Returns the figure in a few words.
-   * @throws AssertionError if the claim does not hold
-   * @throws Skip if this machine cannot try it
+   * Returns the figure for the table, of at most 250 characters.
+   * @throws AssertionError if the claim is not true
+   * @throws Skip if this machine cannot test it
    */
   readonly run: (share: Share) => Promise<string>;
 }
 
-/** Thrown if this machine cannot try a claim; the message is the reason. */
+/** Thrown if this machine cannot test a claim; the message is the reason. */
 export class Skip extends Error {}
 
 /** @throws Skip with the names of missing programs */
@@ -33,7 +33,7 @@ export function needPrograms(...programs: readonly string[]): void {
   if (missing.length > 0) throw new Skip(`needs ${missing.join(', ')}`);
 }
 
-/** A row's part of the budget: its time, its random numbers, and what is cleaned up at its end. */
+/** The resources of a row: its time, its random numbers, and its cleanups. */
 export class Share extends CleanupScope {
   readonly seed: number;
   readonly random: Random;
@@ -47,7 +47,7 @@ export class Share extends CleanupScope {
     this.#endsAt = performance.now() + 1000 * seconds;
   }
 
-  /** True if there is time left, or nothing was done yet. */
+  /** True if some of `full` is left to do, and there is time or nothing has been done yet. */
   goOn(done: number, full: number): boolean {
     return done < full && (done === 0 || this.leftS > 0);
   }
@@ -57,7 +57,7 @@ export class Share extends CleanupScope {
     return Math.max(0, (this.#endsAt - performance.now()) / 1000);
   }
 
-  /** A folder for files that a process leaves. */
+  /** The working folder of the row's processes. */
   get workFolder(): string {
     return (this.#workFolder ??= folder(this));
   }
@@ -68,12 +68,17 @@ export function count(done: number, full: number, what: string): string {
   return `${done < full ? `${whole(done)} of ` : ''}${whole(Math.max(done, full))} ${what}`;
 }
 
-/** Returns milliseconds as seconds. */
+/** Prints details that are too long for the figure of a row, as a line of their own. */
+export function printDetails(id: string, details: string): void {
+  process.stdout.write(`${id}: ${details}\n`);
+}
+
+/** Formats milliseconds as seconds. */
 export function seconds(ms: number): string {
   return (ms / 1000).toFixed(1);
 }
 
-/** Resolves as the promise does, and fails if that takes too long. */
+/** Returns the result of a promise. @throws AssertionError if it takes longer than `ms` */
 export async function inTime<Value>(
   promise: Promise<Value>,
   what: string,
@@ -81,7 +86,7 @@ export async function inTime<Value>(
 ): Promise<Value> {
   const over = new AbortController();
   const late = wait(ms, undefined, { signal: over.signal }).then(() =>
-    assert.fail(`${what}: nothing in ${ms} ms`),
+    assert.fail(`${what} took longer than ${ms} ms`),
   );
   try {
     return await Promise.race([promise, late]);

@@ -1,6 +1,6 @@
 /**
- * Runs the rows of the torture that its arguments name, or all, each within its share of BUDGET_S
- * seconds.
+ * Runs the rows of the torture that its arguments name, by default all. Each gets a share of
+ * BUDGET_S seconds.
  */
 import { callersEnvironment } from '../support/environment.js';
 import { keep, markdownTable, type Table } from '../bench/report.js';
@@ -44,7 +44,7 @@ const wanted = process.argv.slice(2);
 const unknown = wanted.filter((id) => !rows.some((row) => row.id === id));
 if (unknown.length > 0)
   throw new RangeError(
-    `no row ${unknown.join(', ')}; there are ${rows.map((row) => row.id).join(', ')}`,
+    `unknown row ${unknown.join(', ')}; the rows are ${rows.map((row) => row.id).join(', ')}`,
   );
 
 const seed = Number(TORTURE_SEED ?? Math.floor(Math.random() * 2 ** 32));
@@ -72,7 +72,7 @@ const chosen = rows
   .filter(({ id }) => wanted.length === 0 || wanted.includes(id))
   .sort((one, other) => Number(other.isAlwaysFull ?? 0) - Number(one.isAlwaysFull ?? 0));
 for (const [index, row] of chosen.entries()) {
-  // A row's share is a part of the time that is left, so that later rows get what it does not use.
+  // A share of the time that is left, so that later rows get the time that this row does not use.
   const part = row.fullS / chosen.slice(index).reduce((sum, { fullS }) => sum + fullS, 0);
   const rowStartedAt = performance.now();
   share = new Share((part * Math.max(0, endsAt - rowStartedAt)) / 1000, seed);
@@ -97,7 +97,7 @@ for (const [index, row] of chosen.entries()) {
 const table: Table = {
   key: 'torture',
   title: 'Torture',
-  head: ['row', 'what was tried', 'figure'],
+  head: ['row', 'test', 'result'],
   rows: rows.flatMap((row) => {
     const figure = figures.get(row);
     return figure === undefined ? [] : [[row.id, row.title, figure]];
@@ -105,5 +105,5 @@ const table: Table = {
 };
 process.stdout.write(`\n${markdownTable(table.head, table.rows)}\n`);
 const minutes = (performance.now() - startedAt) / 60_000;
-keep(`torture of ${minutes.toFixed(1)} minutes, seed ${seed}.`, [table]);
+keep(`Torture of ${minutes.toFixed(1)} minutes, seed ${seed}.`, [table]);
 process.exit(bad.length === 0 ? 0 : 1);

@@ -1,5 +1,5 @@
 /**
- * What most rows begin with: dist/server.js on a file, clients that add pets, and a ledger of the
+ * The scene of most rows: dist/server.js on a file, clients that add pets, and a ledger of the
  * responses.
  */
 import assert from 'node:assert/strict';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { atEnd } from '../support/at-end.js';
 import { key } from '../support/fixture.js';
 import { folder, StartedServer, serverFile } from '../support/process.js';
-import { Clients, type TimedAnswer } from './clients.js';
+import { Clients, type TimedResponse } from './clients.js';
 import { Ledger } from './ledger.js';
 import { randomDraft, type SentDraft } from './random.js';
 import { atOnce, inTime, type Share } from './row.js';
@@ -22,7 +22,7 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A server process that ends with its row at the latest. */
+/** A server process, which is killed at the end of its row. */
 export class TorturedServer extends StartedServer {
   constructor(
     share: Share,
@@ -47,7 +47,7 @@ export class TorturedServer extends StartedServer {
     return this.stdout.includes('"msg":"listening"');
   }
 
-  /** Returns clients once the server listens, or undefined if it ends first. */
+  /** Waits until the server listens, and returns its clients; undefined if it ends first. */
   async clients(): Promise<Clients | undefined> {
     const listening = this.findLine(() => this.hasListened || undefined);
     const isListening = await inTime(listening, 'a start', 30_000);
@@ -57,22 +57,22 @@ export class TorturedServer extends StartedServer {
   /** Fails if the log has an error. */
   assertNoError(): void {
     const errors = this.lines.filter((line) => line.includes('"level":"error"'));
-    assert.deepEqual(errors, [], 'the log tells of errors');
+    assert.deepEqual(errors, [], 'the log has errors');
   }
 }
 
-/** A file of pets and the ledger of what was acknowledged. */
+/** A file of pets, and the ledger with which it is compared. */
 export interface Begun {
   readonly path: string;
   readonly ledger: Ledger;
 }
 
-/** Returns a new path in a new folder. */
+/** Returns the path of a new file in a new folder. */
 export function ownPath(share: Share): string {
   return join(folder(share), 'pets.jsonl');
 }
 
-/** A server that listens. */
+/** A server that listens, with its file, ledger and clients. */
 export class Scene {
   readonly share: Share;
   readonly path: string;
@@ -104,7 +104,7 @@ export class Scene {
     const clients = await server.clients();
     if (clients === undefined) {
       const { code, signal, stderr } = await server.ended;
-      assert.fail(`a start failed with ${code ?? signal}: ${stderr.trim()}`);
+      assert.fail(`the start ended with ${code ?? signal}: ${stderr.trim()}`);
     }
     const scene = new Scene(share, path, ledger, server, clients);
     await scene.check();
@@ -116,24 +116,28 @@ export class Scene {
   }
 
   /** Adds a pet, which must be acknowledged. */
-  async add(sent: SentDraft = randomDraft(this.share.random)): Promise<TimedAnswer> {
+  async add(sent: SentDraft = randomDraft(this.share.random)): Promise<TimedResponse> {
     const response = await this.clients.add(sent);
-    assert.equal(response.status, 201, `an add is answered ${response.status}: ${response.body}`);
+    assert.equal(
+      response.status,
+      201,
+      `the response to an add is ${response.status}: ${response.body}`,
+    );
     this.ledger.acknowledge(sent, response);
     return response;
   }
 
   /**
-   * Adds pets over several connections, one after the other on each, until a connection breaks or
-   * `goOn` returns false. Calls `goOn` with the number of other responses. Returns the responses
-   * other than 201.
+   * Adds pets over several connections, one at a time on each. A writer stops when its connection
+   * breaks, or when `goOn` returns false for the number of its responses other than 201. Returns
+   * these other responses of all writers.
    */
   async write(
     writers: number,
     goOn: (others: number) => boolean = () => true,
-  ): Promise<readonly TimedAnswer[]> {
+  ): Promise<readonly TimedResponse[]> {
     const others = await atOnce(writers, async () => {
-      const own: TimedAnswer[] = [];
+      const own: TimedResponse[] = [];
       while (goOn(own.length)) {
         const sent = randomDraft(this.share.random);
         const response = await this.clients.add(sent).catch(() => undefined);
@@ -156,6 +160,6 @@ export class Scene {
   async end(): Promise<void> {
     this.clients.close();
     const { code, stderr } = await this.server.end();
-    assert.equal(code, 0, `the end is ${code}: ${stderr}`);
+    assert.equal(code, 0, `the server exited with ${code}: ${stderr}`);
   }
 }

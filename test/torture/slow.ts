@@ -1,4 +1,4 @@
-/** R9: clients that are slow, silent or gone cost good clients no time and the server no memory. */
+/** R9: slow, silent or dead clients do not delay good clients, and do not use up memory. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
@@ -8,20 +8,20 @@ import { until } from '../support/waiting.js';
 import { allKinds, attack } from './attackers.js';
 import { readAllPages } from './ledger.js';
 import { mebibytes, quantileOf } from './measures.js';
-import { atOnce, seconds, type TortureRow, type Share } from './row.js';
+import { atOnce, count, printDetails, seconds, type TortureRow, type Share } from './row.js';
 import { Scene } from './scene.js';
 
 const fullSockets = 1_000;
 const shortSockets = 200;
-/** The seconds that the row needs to try the times of a minute. */
+/** The seconds that the row needs to test timeouts of a minute. */
 const longS = 90;
-/** The milliseconds that a busy machine may add to any response. */
+/** The time in ms that a busy machine may add to any response. */
 const floorMs = 25;
-/** The growth of memory that is allowed, because a heap is never the same twice. */
+/** The growth of memory that is allowed, because the size of a heap varies. */
 const spareBytes = 64 * 2 ** 20;
 /**
- * The milliseconds by which a connection may end later or sooner than C44 says, besides the
- * lateness of the test's timers.
+ * The milliseconds by which the server may close a connection later or sooner than C44 says, in
+ * addition to the lateness of this test's timers.
  */
 const slackMs = 2_000;
 const soonerMs = 100;
@@ -29,13 +29,13 @@ const goodClients = 4;
 
 export const slow: TortureRow = {
   id: 'R9',
-  title: `${whole(fullSockets)} sockets of slow heads, slow bodies, slow readers, silence, half-closes and resets, while good clients work`,
+  title: `${whole(fullSockets)} badly behaved sockets (slow heads, slow bodies, slow readers, silence, half-closes, resets) beside good clients`,
   fullS: 80,
   run: async (share) => {
     const isLong = share.leftS >= longS;
     const attacked = await prepare(share);
-    // The same work on a server without slow clients at the same time, because a busy machine slows
-    // both.
+    // A second server without bad clients does the same work at the same time, because a busy
+    // machine slows both.
     const calm = await prepare(share);
     const { pid, port } = attacked.server;
     const before = { descriptors: descriptorsOf(pid), bytes: memoryOf(pid) };
@@ -44,7 +44,7 @@ export const slow: TortureRow = {
     waiting.catch(() => undefined);
     const lag = lateness(share);
 
-    const kinds = allKinds.filter(({ goneMs }) => isLong || goneMs < 40_000);
+    const kinds = allKinds.filter(({ closesAfterMs }) => isLong || closesAfterMs < 40_000);
     const parts = kinds.reduce((sum, { part }) => sum + part, 0);
     const sockets = isLong ? fullSockets : shortSockets;
     const figures = await Promise.all(
@@ -52,13 +52,14 @@ export const slow: TortureRow = {
         const many = Math.min(kind.most ?? sockets, Math.round((sockets * kind.part) / parts));
         const times = await atOnce(many, () => attack(share, port, kind));
         const [fastest, slowest] = [quantileOf(times, 0), quantileOf(times, 1)];
-        const figure = `${many} ${kind.name} ${seconds(fastest)} to ${seconds(slowest)} s`;
+        const figure = `${many} ${kind.name} after ${seconds(fastest)} to ${seconds(slowest)} s`;
         assert.ok(
-          fastest >= kind.goneMs - soonerMs - lag.ms &&
-            slowest <= kind.goneMs + (kind.laterMs ?? 0) + slackMs + lag.ms,
-          `${figure}, not ${seconds(kind.goneMs)}; ${words(lag)}`,
+          fastest >= kind.closesAfterMs - soonerMs - lag.ms &&
+            slowest <= kind.closesAfterMs + (kind.toleranceMs ?? 0) + slackMs + lag.ms,
+          `${figure} instead of ${seconds(kind.closesAfterMs)} s; ${toleranceText(lag)}`,
         );
-        return figure;
+        printDetails('R9', `closed ${figure}`);
+        return many;
       }),
     );
     working.goOn = false;
@@ -68,31 +69,34 @@ export const slow: TortureRow = {
     attacked.server.assertNoError();
     for (const scene of [attacked, calm]) await scene.check();
     const stored = (await readAllPages(attacked.clients)).size;
-    assert.equal(stored, attacked.ledger.size, 'stored is not what was acknowledged');
+    assert.equal(stored, attacked.ledger.size, 'the number of stored pets is not that of the 201s');
 
     assert.ok(
       theirs <= Math.max(2 * ours, ours + floorMs),
-      `good clients wait: p99 ${theirs.toFixed(1)} ms, on a calm server ${ours.toFixed(1)} ms`,
+      `good clients are slow: p99 ${theirs.toFixed(1)} ms, on a server without bad clients ${ours.toFixed(1)} ms`,
     );
-    await until('the descriptors to go', () => descriptorsOf(pid) <= before.descriptors);
+    await until('all sockets to be closed', () => descriptorsOf(pid) <= before.descriptors);
     const isSmall = async (): Promise<boolean> => {
-      // A heap is collected only while there is work.
+      // Garbage is collected only while the server works.
       await churn(attacked);
       return memoryOf(pid) <= before.bytes + spareBytes;
     };
-    await until('memory to come back', isSmall, 60_000);
+    await until('the memory to shrink', isSmall, 60_000);
     const [first, peak, after] = [before.bytes, memoryOf(pid, 'VmHWM'), memoryOf(pid)].map(
       mebibytes,
     );
     for (const { clients } of [attacked, calm]) clients.close();
-    const shortened = isLong
-      ? ''
-      : ` (of ${whole(fullSockets)}; idle ones and readers, which have 60 s and more, need a larger share)`;
-    return `gone behind: ${figures.join(', ')}${shortened}; ${words(lag)}; p99 of good clients ${theirs.toFixed(1)} ms, on a calm server beside it ${ours.toFixed(1)} ms; ${before.descriptors} descriptors before and after; ${first} MiB before, ${peak} at most, ${after} after`;
+    const shortened = isLong ? '' : '; timeouts of 60 s and more were not tested';
+    printDetails(
+      'R9',
+      `${toleranceText(lag)}${shortened}; ${before.descriptors} descriptors before and after`,
+    );
+    const closed = figures.reduce((sum, many) => sum + many, 0);
+    return `${count(closed, fullSockets, 'sockets')} closed at the times of C44; p99 of good clients ${theirs.toFixed(1)} ms, without bad clients ${ours.toFixed(1)} ms; memory ${first} MiB before, ${peak} MiB at most, ${after} MiB after; descriptors as before`;
   },
 };
 
-/** Starts a server with some requests behind it, and pages larger than a socket's buffers. */
+/** Starts a server that has warmed up, and whose pages are larger than the buffers of a socket. */
 async function prepare(share: Share): Promise<Scene> {
   const scene = await Scene.start(share);
   for (let index = 0; index < 100; index++)
@@ -105,7 +109,7 @@ async function churn({ clients }: Scene): Promise<void> {
   await atOnce(4, () => clients.get('/v1/pets?limit=50'));
 }
 
-/** Runs good clients; returns the milliseconds of their responses. */
+/** Runs good clients, and returns the milliseconds of each response. */
 async function work(scene: Scene, working: { readonly goOn: boolean }): Promise<readonly number[]> {
   const waits: number[] = [];
   const good = async (): Promise<void> => {
@@ -119,7 +123,7 @@ async function work(scene: Scene, working: { readonly goOn: boolean }): Promise<
   return waits;
 }
 
-/** Measures how late the timers of this process are, for which nothing else is to blame. */
+/** Measures the greatest lateness of this process's own timers. */
 function lateness(share: Share): { ms: number } {
   const lag = { ms: 0 };
   let due = performance.now() + 50;
@@ -131,7 +135,7 @@ function lateness(share: Share): { ms: number } {
   return lag;
 }
 
-/** Returns the allowed error of C44's times in words. */
-function words({ ms }: { readonly ms: number }): string {
-  return `${seconds(slackMs)} s of slack, and ${seconds(ms)} s by which our own timers were late`;
+/** Describes the allowed error of the times of C44. */
+function toleranceText({ ms }: { readonly ms: number }): string {
+  return `tolerance ${seconds(slackMs)} s, and ${seconds(ms)} s by which the timers of the test were late`;
 }

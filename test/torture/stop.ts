@@ -1,4 +1,7 @@
-/** R11: SIGTERM under load loses nothing, cuts no well-behaved client off, and ends in time. */
+/**
+ * R11: after SIGTERM under load, no pet is lost, good clients get responses, and the end is in
+ * time.
+ */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { whole } from '../bench/report.js';
@@ -8,24 +11,32 @@ import { waitedMsOf } from '../support/kernel.js';
 import { addBytes, utf8Of } from './clients.js';
 import { quantileOf } from './measures.js';
 import { randomDraft } from './random.js';
-import { atOnce, count, inTime, seconds, type TortureRow, type Share } from './row.js';
+import {
+  atOnce,
+  count,
+  inTime,
+  printDetails,
+  seconds,
+  type TortureRow,
+  type Share,
+} from './row.js';
 import { Scene } from './scene.js';
 
 const fullRounds = 50;
-/** The number of rounds at once, because a round mostly waits for half-sent requests. */
+/** The number of concurrent rounds, because a round mostly waits for half-sent requests. */
 const lanes = 10;
 const keepers = 8;
 const comers = 2;
-/** The number of idle connections of each kind. */
+/** The number of other connections of each kind. */
 const others = 3;
 /**
- * The milliseconds for which the server keeps idle connections for a request on its way, and the
- * part of these left to chance.
+ * The milliseconds for which the server keeps idle connections open after SIGTERM, for requests
+ * that are on their way; and the part of this time that is not tested.
  */
-const lastWordMs = 250;
+const idleGraceMs = 250;
 const spareMs = 50;
 const patienceMs = 15_000;
-/** The milliseconds that the server may take to end. */
+/** The most milliseconds from SIGTERM to the end of the process. */
 const endMs = 10_000;
 
 export const stop: TortureRow = {
@@ -39,30 +50,34 @@ export const stop: TortureRow = {
       while (share.goOn(begun++, fullRounds)) await round(share, tally);
     };
     await atOnce(lanes, lane);
-    const { acknowledged, endsMs, refused, letGo, unaccepted, lastWords, starved } = tally;
-    return `${count(endsMs.length, fullRounds, 'rounds')}, ${whole(acknowledged)} animals acknowledged: 0 lost; 0 resets of a taken connection (${whole(refused)} requests answered 503, ${whole(letGo)} connections let go between two requests, ${unaccepted} never taken); ${whole(lastWords)} requests sent on idle connections around the signal, each answered${starved === 0 ? '' : ` but ${starved}, while other work held the server up`}; exit 0 in ${seconds(quantileOf(endsMs, 0.5))} s, at most ${seconds(quantileOf(endsMs, 1))} s`;
+    const { acknowledged, endsMs, refused, closedIdle, unaccepted, lateRequests, starved } = tally;
+    printDetails(
+      'R11',
+      `${whole(refused)} requests got 503, ${whole(closedIdle)} idle connections were closed before the next request, ${unaccepted} connections were never accepted; ${starved} requests on idle connections got no response, because other work delayed the server`,
+    );
+    return `${count(endsMs.length, fullRounds, 'rounds')}, ${whole(acknowledged)} pets acknowledged: 0 lost, 0 accepted connections reset, ${whole(lateRequests)} of ${whole(lateRequests + starved)} requests near SIGTERM got a response; exit code 0 in ${seconds(quantileOf(endsMs, 0.5))} s, at most ${seconds(quantileOf(endsMs, 1))} s`;
   },
 };
 
 /**
- * Why no response came: the connection ended before the request, or the server never accepted it,
- * because it had stopped listening.
+ * The reason for no response: the server closed the connection before the request, or never
+ * accepted it because it had stopped listening.
  */
-type Unanswered = 'let go' | 'never taken';
+type NoResponse = 'closed' | 'never accepted';
 
-/** The counts of all rounds. */
+/** The counts of all rounds together. */
 class Tally {
   acknowledged = 0;
   readonly endsMs: number[] = [];
   /** Requests that got a 503. */
   refused = 0;
-  /** Connections that ended while a client's next request was on its way. */
-  letGo = 0;
+  /** Connections that the server closed while the next request was on its way. */
+  closedIdle = 0;
   /** Connections that were never accepted. */
   unaccepted = 0;
-  /** Requests on idle connections around the signal that got a response. */
-  lastWords = 0;
-  /** Such requests without a response that came too late through no fault of the server. */
+  /** Requests on idle connections near SIGTERM that got a response. */
+  lateRequests = 0;
+  /** Such requests that got no response, because other work of this machine made them late. */
   starved = 0;
 }
 
@@ -72,7 +87,7 @@ async function round(share: Share, tally: Tally): Promise<void> {
   const { pid, port } = server;
   const open = (): Promise<Client> => connectTo(share, { port });
 
-  /** Opens a connection and keeps it idle after a response. */
+  /** Opens a connection that is idle after a first response. */
   const openIdle = async (): Promise<Client> => {
     const client = (await open()).send(requestBytes('GET', '/v1/pets'));
     assert.equal((await client.nextResponse()).status, 200);
@@ -80,26 +95,29 @@ async function round(share: Share, tally: Tally): Promise<void> {
   };
 
   /**
-   * Adds a pet and records the response. Only a connection that the server may not have accepted
-   * may be reset.
+   * Adds a pet and records the response. The connection may be reset only if the server may not
+   * have accepted it.
    */
   const addOver = async (
     client: Client,
-    mayBeUntaken: boolean,
+    mayBeUnaccepted: boolean,
     headers: readonly string[] = [],
-  ): Promise<RawResponse | Unanswered> => {
+  ): Promise<RawResponse | NoResponse> => {
     const sent = randomDraft(share.random);
     client.send(addBytes(sent, { headers }));
     const response = await client
       .nextResponse('POST', patienceMs)
-      .catch((error: unknown): Unanswered => {
+      .catch((error: unknown): NoResponse => {
         assert.ok(
           client.hasEnded && client.received === '',
-          `an answer breaks off: ${String(error)}`,
+          `a response is incomplete: ${String(error)}`,
         );
-        if (client.failure === undefined) return 'let go';
-        assert.ok(mayBeUntaken, `who behaves is cut off: ${client.failure.message}`);
-        return 'never taken';
+        if (client.failure === undefined) return 'closed';
+        assert.ok(
+          mayBeUnaccepted,
+          `the connection of a good client was reset: ${client.failure.message}`,
+        );
+        return 'never accepted';
       });
     if (typeof response === 'string') return response;
     if (response.status === 201) ledger.acknowledge(sent, { body: utf8Of(response.body) });
@@ -110,70 +128,69 @@ async function round(share: Share, tally: Tally): Promise<void> {
     return response;
   };
 
-  /** Adds pets over one connection after the other, until none can be opened. */
+  /** Adds pets over one connection after the other, until the server accepts no more. */
   const keepAdding = async (headers: readonly string[] = []): Promise<void> => {
     for (;;) {
       const client = await Client.connect(port).catch(() => undefined);
       if (client === undefined) return;
-      for (let mayBeUntaken = true; !client.hasEnded; mayBeUntaken = false) {
-        const response = await addOver(client, mayBeUntaken, headers);
-        if (response === 'let go') tally.letGo++;
-        else if (response === 'never taken') tally.unaccepted++;
+      for (let mayBeUnaccepted = true; !client.hasEnded; mayBeUnaccepted = false) {
+        const response = await addOver(client, mayBeUnaccepted, headers);
+        if (response === 'closed') tally.closedIdle++;
+        else if (response === 'never accepted') tally.unaccepted++;
         else if (response.headers.get('connection')?.includes('close')) break;
       }
       client.destroy();
     }
   };
 
-  /** Adds a pet over an idle connection `behindMs` after the signal, which must get a response. */
-  const askAtTheEnd = async (client: Client, behindMs: number): Promise<void> => {
+  /** Adds a pet over an idle connection `afterMs` after SIGTERM, which must get a response. */
+  const addNearTheEnd = async (client: Client, afterMs: number): Promise<void> => {
     const since = performance.now();
     const waitedBefore = waitedMsOf(pid);
-    if (behindMs > 0) await wait(behindMs);
+    if (afterMs > 0) await wait(afterMs);
     const sentMs = performance.now() - since;
-    if ((await addOver(client, false)) !== 'let go') {
-      tally.lastWords++;
+    if ((await addOver(client, false)) !== 'closed') {
+      tally.lateRequests++;
       return;
     }
-    // The process still waits for half-sent requests, so that the kernel still shows what delayed
-    // it.
+    // The process still waits for half-sent requests, so that the kernel still has its figures.
     const readMs = sentMs + waitedMsOf(pid) - waitedBefore;
     assert.ok(
-      readMs > lastWordMs - spareMs,
-      `a request on an idle connection is not answered, sent ${sentMs.toFixed(0)} ms behind SIGTERM, and read ${readMs.toFixed(0)} ms behind it at the latest`,
+      readMs > idleGraceMs - spareMs,
+      `a request on an idle connection got no response; it was sent ${sentMs.toFixed(0)} ms after SIGTERM, and read at most ${readMs.toFixed(0)} ms after it`,
     );
     tally.starved++;
   };
 
   const half = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 60'] });
-  const askers: Client[] = [];
+  const lateClients: Client[] = [];
   for (let index = 0; index < others; index++) {
     await openIdle();
     await open();
     (await open()).send(half.slice(0, 5 + 20 * index));
     (await open()).send(`${half}{"name":`);
-    askers.push(await openIdle());
+    lateClients.push(await openIdle());
   }
   const working = Promise.all([
     atOnce(keepers, keepAdding),
     atOnce(comers, () => keepAdding(['Connection: close'])),
   ]);
-  // May reject before it is awaited below.
+  // It may reject before it is awaited below.
   working.catch(() => undefined);
   await Promise.race([working, wait(50 + share.random.below(400))]);
-  // The first request is sent before the signal, the others while idle connections are kept.
-  const asking = Promise.all(
-    askers.map((asker, index) =>
-      askAtTheEnd(asker, index * share.random.below(lastWordMs / askers.length)),
+  // Sends the first request before SIGTERM, and the others while idle connections are kept open.
+  const addingLate = Promise.all(
+    lateClients.map((client, index) =>
+      addNearTheEnd(client, index * share.random.below(idleGraceMs / lateClients.length)),
     ),
   );
-  asking.catch(() => undefined);
+  addingLate.catch(() => undefined);
   const sentAt = performance.now();
-  const { code, signal, stderr } = await inTime(server.end(), 'the end behind SIGTERM', endMs);
+  const { code, signal, stderr } = await inTime(server.end(), 'the shutdown after SIGTERM', endMs);
   tally.endsMs.push(performance.now() - sentAt);
-  assert.equal(code, 0, `SIGTERM ends it with ${code ?? signal}: ${stderr}`);
+  assert.equal(code, 0, `the server ended with ${code ?? signal} after SIGTERM: ${stderr}`);
   server.assertNoError();
-  await Promise.all([working, asking]);
+  await Promise.all([working, addingLate]);
   scene.clients.close();
 
   await (await Scene.start(share, scene)).stop();

@@ -1,20 +1,20 @@
-/** A server that is observed during a fault: reads must be served, and inserts refused in time. */
+/** Observes a server during a fault: reads must work, and inserts must be refused in time. */
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 import { until } from '../support/waiting.js';
 import type { Share } from './row.js';
 import { Scene, type Begun, type StartOptions } from './scene.js';
 
-/** The milliseconds that a refusal may take, except on a disk that hangs. */
+/** The longest time of a refusal in ms, except on a disk that hangs. */
 export const refusalMs = 100;
-/** The number of inserts that meet the fault at once. */
+/** The number of inserts in flight when the fault occurs. */
 const adders = 4;
-/** The milliseconds of a probe, as of an insert on a disk that hangs. */
+/** The longest time of a probe in ms: that of an insert on a disk that hangs. */
 const probeMs = 10_000;
-/** The milliseconds by which a busy machine may delay one response in ten. */
+/** The delay in ms that a busy machine may cause in one of ten responses. */
 const busyMs = 1_000;
 
-/** A scene with some pets, a reader and a probe that run all the time. */
+/** A scene with some pets. A reader and a probe send requests until its end. */
 export class Watched {
   readonly #scene: Scene;
   readonly #watching: Promise<unknown>;
@@ -42,7 +42,8 @@ export class Watched {
   }
 
   /**
-   * Adds until the fault is met, and then `adds` more; returns the slowest refusal in milliseconds.
+   * Adds pets until an insert is refused, and then `adds` more, which must be refused too. Returns
+   * the time of the slowest refusal in milliseconds.
    */
   async refuses(withinMs = refusalMs, adds = 20): Promise<number> {
     const { clients, ledger } = this.#scene;
@@ -58,24 +59,24 @@ export class Watched {
       }
     }
     for (const { status, ms } of met) {
-      assert.equal(status, 503, `an add is answered ${status}`);
-      assert.ok(ms <= withinMs + busyMs, `a refusal takes ${Math.round(ms)} ms`);
+      assert.equal(status, 503, `the response to an add is ${status}`);
+      assert.ok(ms <= withinMs + busyMs, `a refusal took ${Math.round(ms)} ms`);
     }
     const late = met.filter(({ ms }) => ms > withinMs).length;
     assert.ok(
       late <= met.length / 10,
-      `${late} of ${met.length} refusals take over ${withinMs} ms`,
+      `${late} of ${met.length} refusals took longer than ${withinMs} ms`,
     );
-    // C77 keeps a verdict for a second, so a check that ended before the fault may still be in use.
+    // By C77 the result of a check is used for a second, so it may still be that before the fault.
     const isUnready = async () => (await clients.readiness()).status === 503;
     await until('/readyz to be 503', isUnready, 5_000);
     return Math.max(...met.map(({ ms }) => ms));
   }
 
-  /** Checks that inserts succeed again without help, and that the pets survive. */
+  /** Checks that inserts succeed again by themselves, and that all pets survive a restart. */
   async recovers(): Promise<void> {
     const isReady = async () => (await this.#scene.clients.readiness()).status === 200;
-    await until('it to be ready again by itself', isReady, 5_000);
+    await until('/readyz to be 200 again', isReady, 5_000);
     for (let adds = 0; adds < 20; adds++) await this.#scene.add();
     await this.end();
     await this.startsAgain();
@@ -86,7 +87,7 @@ export class Watched {
     await (await Watched.start(this.#scene.share, this.#scene)).end();
   }
 
-  /** Stops the server by SIGTERM; every read until then got 200. */
+  /** Stops the server by SIGTERM, and checks that every read until then got a 200. */
   async end(): Promise<void> {
     await this.#scene.check();
     this.#isWatching = false;
@@ -102,13 +103,13 @@ export class Watched {
     }
   }
 
-  /** Checks that readiness responds in time, whether ready or not. */
+  /** Checks that `/readyz` responds in time, with 200 or 503. */
   async #probe(): Promise<void> {
     while (this.#isWatching) {
       const { status, ms } = await this.#scene.clients.readiness();
       assert.ok(
         (status === 200 || status === 503) && ms <= probeMs,
-        `/readyz is answered ${status}, behind ${Math.round(ms)} ms`,
+        `the response of /readyz is ${status}, after ${Math.round(ms)} ms`,
       );
       await wait(50);
     }
