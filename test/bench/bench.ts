@@ -1,7 +1,7 @@
 /**
- * Runs the parts of the benchmark that its arguments name; by default all except `before`. It
- * prints the results, and writes them to the file FIGURES. SHORT makes a quick trial, without
- * useful figures.
+ * Runs the parts of the benchmark that its arguments name, by default all except `before`. It
+ * prints the results and writes them to the file FIGURES. SHORT makes a quick trial, whose figures
+ * mean nothing.
  */
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
@@ -9,7 +9,7 @@ import { callersEnvironment } from '../support/environment.js';
 import type { Part } from './figures.js';
 import { keysPart } from './keys.js';
 import { openLoad } from './load.js';
-import { keep, section, type Table } from './report.js';
+import { keep, section, wrapped, type Table } from './report.js';
 import { withCleanup, pinning } from './servers.js';
 import { sizePart } from './size.js';
 import { beforePart, speedPart } from './speed.js';
@@ -32,7 +32,7 @@ const named = process.argv.slice(2);
 const measurements = (named.length > 0 ? named : Object.keys(usual)).flatMap((name) => {
   const part = parts[name];
   if (part === undefined)
-    throw new RangeError(`no part ${name}; there are ${Object.keys(parts).join(', ')}`);
+    throw new RangeError(`unknown part ${name}; the parts are ${Object.keys(parts).join(', ')}`);
   return part;
 });
 
@@ -48,12 +48,12 @@ await withCleanup(async (scope) => {
     tables.push(...measured);
     process.stdout.write(`\n${measured.map(section).join('\n\n')}\n`);
   }
-  const run = `bench of ${rounds} rounds: ${conditions()}`;
-  process.stdout.write(`\n${run}\n`);
+  const run = `Bench of ${rounds} ${rounds === 1 ? 'round' : 'rounds'}, ${conditions()}`;
+  process.stdout.write(`\n${wrapped(run)}\n`);
   keep(run, tables);
 });
 
-/** Begins to watch the load of the machine; the result describes it in a sentence. */
+/** Begins to observe the machine. The result describes the time, the machine and its load. */
 function watchMachine(loadName: string): () => string {
   const startedAt = performance.now();
   const before = processorTimes();
@@ -64,15 +64,16 @@ function watchMachine(loadName: string): () => string {
     const stolen = (100 * (now.stolen - before.stolen)) / (now.all - before.all);
     const minutes = (performance.now() - startedAt) / 60_000;
     return (
-      `${minutes.toFixed(1)} minutes on ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}; ` +
-      `${loadName}, ${pinning}; ${stolen.toFixed(1)} % of the processor time stolen by other machines, ` +
-      `load average ${loadavg()[0]?.toFixed(1)} at the end, of which the benchmark itself makes up to 2.0.`
+      `${minutes.toFixed(1)} minutes. Machine: ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}. ` +
+      `Load: ${loadName}, ${pinning}. Other virtual machines took ${stolen.toFixed(1)} % of the processor time. ` +
+      `The load average at the end was ${loadavg()[0]?.toFixed(1)}, of which up to 2.0 is the benchmark itself.`
     );
   };
 }
 
 /**
- * Returns processor times. The eighth, by proc(5), is what the hypervisor gave to other machines.
+ * Returns the processor time of all machines on this hardware, and the part of the other machines:
+ * the eighth value, by proc(5).
  */
 function processorTimes(): { readonly stolen: number; readonly all: number } {
   const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n');

@@ -2,17 +2,19 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { batchBytes } from '../../dist/journal/index.js';
 
-/** The number of pending pets in a file of any size, so that their page is always the same. */
+/**
+ * The number of pending pets in a file of any size, so that their page always has the same size.
+ */
 export const rarestCount = 25;
 
 const batchLines = 1_000;
 
 /**
- * The id of the first pet. All ids have the same number of digits, so that all pages are as long.
+ * The id of the first pet. All ids have the same number of digits, so that pages are equally long.
  */
 export const firstWrittenId = 1_000_001;
 
-/** Writes a storage file of `count` pets, a thousand a commit, and returns its size in bytes. */
+/** Writes a storage file of `count` pets, a thousand in a batch, and returns its size in bytes. */
 export function writeCatalogue(path: string, count: number): number {
   const descriptor = openSync(path, 'wx', 0o600);
   const rareEvery = Math.floor(count / rarestCount);
@@ -29,5 +31,5 @@ export function writeCatalogue(path: string, count: number): number {
 function lineOf(position: number, rareEvery: number): string {
   const id = firstWrittenId + position;
   const status = position % rareEvery === 0 ? 'pending' : position % 3 === 0 ? 'sold' : 'available';
-  return `{"id":${id},"name":"Animal ${id}","categoryId":${1 + (id % 40)},"status":"${status}"}`;
+  return `{"id":${id},"name":"Kitten ${id}","categoryId":${1 + (id % 40)},"status":"${status}"}`;
 }

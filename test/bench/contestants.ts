@@ -16,7 +16,7 @@ export type Command = readonly [string, ...string[]];
 export interface Contestant {
   readonly name: string;
   readonly command: Command;
-  /** True if it sends the same 200 for each request. */
+  /** True if it sends the same 200 to each request. */
   readonly isBare?: true;
 }
 
@@ -46,7 +46,8 @@ export const bare: Contestant = { ...peer('bare', 'bare node:http'), isBare: tru
 export const limit: Contestant = { ...peer('limit'), isBare: true };
 
 /**
- * Returns the first contestant again. The distance of its ratio from 1 is the error of all ratios.
+ * Returns a second copy of the first contestant. Its ratio should be 1, and its distance from 1 is
+ * the error of all ratios.
  */
 export function again([first = bare]: readonly Contestant[]): Contestant {
   return { ...first, name: `${first.name} again` };
@@ -66,8 +67,8 @@ export const peers: readonly Contestant[] = [
 ];
 
 /**
- * Returns the petstore over better-sqlite3 in two modes; nothing if that is not built for this
- * Node.
+ * Returns the petstore over better-sqlite3 in two modes; nothing if better-sqlite3 is not built for
+ * this Node.
  */
 export function sqlite(folder: string): readonly Contestant[] {
   const script = `require('better-sqlite3')(':memory:')`;

@@ -1,4 +1,4 @@
-/** Writes figures into the documents, and finds outdated ones. */
+/** Writes figures into the documents, and detects outdated figures. */
 import { execFileSync } from 'node:child_process';
 import { markdownTable, type Results, type Table } from './report.js';
 
@@ -43,7 +43,7 @@ export function commitLine(commit: string, date: string): string {
   return `Commit ${commit}, ${date}, by \`make evidence\`.`;
 }
 
-/** Returns why the figures of a document are outdated; undefined if src is unchanged since. */
+/** Returns the reason why figures are outdated; undefined if src has not changed since. */
 export function staleness(document: string, checkout: string): string | undefined {
   const git = (...args: readonly string[]): string => gitIn(checkout, ...args);
   const [, commit] = /^Commit ([0-9a-f]{40}), /m.exec(document) ?? [];
@@ -54,7 +54,7 @@ export function staleness(document: string, checkout: string): string | undefine
     git('merge-base', '--is-ancestor', last, commit);
     return undefined;
   } catch {
-    return `they are of ${commit}, and src was changed in ${last}`;
+    return `they are from ${commit}, and src was changed in ${last}`;
   }
 }
 

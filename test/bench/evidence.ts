@@ -10,11 +10,11 @@ import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { chartOf } from './chart.js';
 import { commitLine, figuresOf, gitIn, staleness, tableOf, withFigures } from './documents.js';
-import { section, type Results } from './report.js';
+import { section, wrapped, type Results } from './report.js';
 
 const majors = ['20', '24'];
 const targets = ['bench', 'torture'];
-/** Targets for the first version of Node. The last two give the same result on each version. */
+/** The targets for the first version of Node. Two of them have the same result on each version. */
 const targetsOfFirst = [...targets, 'bench-right', 'mutants'];
 const kept = join(root, 'coverage/evidence');
 const isShort = callersEnvironment['SHORT'] !== undefined;
@@ -67,7 +67,8 @@ function write(measured: ReturnType<typeof measure>): void {
   const date = new Date().toISOString().slice(0, 10);
   const run = [
     commitLine(commit, date),
-    ...all.map(({ node, conditions }) => `- Node ${node}, ${conditions}`),
+    '',
+    ...all.map(({ node, conditions }) => wrapped(`- Node ${node}. ${conditions}`, '  ')),
   ];
   const figures = figuresOf(all).set('run', run.join('\n'));
   for (const name of readdirSync(docs).filter((each) => each.endsWith('.md'))) {
@@ -79,7 +80,7 @@ function write(measured: ReturnType<typeof measure>): void {
     const blocks = [
       `# All figures on Node ${major}`,
       run[0],
-      ...results.flatMap(({ conditions, tables }) => [conditions, ...tables.map(section)]),
+      ...results.flatMap(({ conditions, tables }) => [wrapped(conditions), ...tables.map(section)]),
     ];
     writeFileSync(join(docs, `figures/node-${major}.md`), `${blocks.join('\n\n')}\n`);
   }

@@ -7,10 +7,10 @@ import type { Server } from './servers.js';
 
 /** The tools and settings of a measurement. */
 export interface Bench {
-  /** Ends all that a measurement starts. */
+  /** Cleans up after a measurement. */
   readonly scope: CleanupScope;
   readonly load: Load;
-  /** The number of slices of each server, besides the warm-up. */
+  /** The number of slices of each server, not counting the warm-up. */
   readonly rounds: number;
   /** True for a quick trial whose figures mean nothing. */
   readonly isShort: boolean;
@@ -62,9 +62,9 @@ export async function slice(
 }
 
 /**
- * Measures the targets in rounds of one slice each, after a warm-up slice. So other work of the
- * machine affects all alike. Each round begins with the next target. The first target is the
- * reference of the ratios.
+ * Measures the targets in rounds of one slice each, after a warm-up slice, so that other work of
+ * the machine affects all targets alike. Each round begins with another target. The first target is
+ * the reference of the ratios.
  */
 export async function interleaved(
   targets: readonly Target[],

@@ -1,7 +1,6 @@
 /**
- * Fails if an operation became much slower than bare `node:http`. It takes half a minute, for every
- * commit. It uses the best of several rounds, and repeats slow operations, so that noise alone does
- * not fail it.
+ * Fails if an operation has become much slower than bare `node:http`. It takes half a minute, and
+ * runs on every commit. It uses the best of several rounds, so that noise alone does not fail it.
  */
 import { bare, petstore } from './contestants.js';
 import { slice } from './figures.js';
@@ -55,7 +54,7 @@ await withCleanup(async (scope) => {
     return [operation.name, ...figures, String(rounds), best < least ? 'collapsed' : ''];
   });
   const collapsed = tracks.filter(({ best, least }) => best < least).length;
-  const head = ['', 'ratio', 'reached before', 'least', 'rounds', ''];
+  const head = ['', 'ratio', 'usual ratio', 'least ratio', 'rounds', ''];
   process.stdout.write(
     `${load.name}, ratio to bare node:http, best of the rounds\n\n${markdownTable(head, rows)}\n\n`,
   );

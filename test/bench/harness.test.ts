@@ -15,13 +15,23 @@ import { commitLine, figuresOf, gitIn, staleness, withFigures } from './document
 import { interleaved, median } from './figures.js';
 import { clients, type Load } from './load.js';
 import { adding, benchmarkKey, operation, reading } from './operations.js';
-import { decimal } from './report.js';
+import { decimal, wrapped } from './report.js';
 import { tableOfRight } from './right.js';
 import { responsesOf, fill, checkSameResponses, startContestants } from './servers.js';
 
 test('computes the median, for an even count as the mean of the middle two', () => {
   assert.equal(median([3, 1, 2]), 2);
   assert.equal(median([4, 1, 3, 2]), 2.5);
+});
+
+test('wraps a paragraph at 120 columns', () => {
+  const words = Array.from({ length: 90 }, (_, index) => 'x'.repeat(1 + (index % 9)));
+  const lines = wrapped(`- ${words.join(' ')}`, '  ').split('\n');
+  assert.equal(lines.join(' ').replaceAll('  ', ''), `- ${words.join(' ')}`.replaceAll('  ', ''));
+  assert.ok(lines.length > 3);
+  assert.ok(lines.every((line) => line.length <= 120));
+  assert.ok(lines.slice(1).every((line) => /^ {2}\S/.test(line)));
+  assert.equal(wrapped('x'.repeat(130)), 'x'.repeat(130));
 });
 
 test('interleaves servers after a warm-up, and computes ratios within each round', async () => {

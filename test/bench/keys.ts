@@ -25,8 +25,8 @@ function writeKeys(path: string, count: number): void {
 }
 
 /**
- * Lets a server read its keys file again, and sends it `/healthz` all the while. Returns the
- * milliseconds of the slowest response.
+ * Makes a server reload its keys file, and requests `/healthz` meanwhile. Returns the time of the
+ * slowest response in milliseconds.
  */
 async function longestWaitMs(server: Server): Promise<number> {
   const caller = new SerialClient(Number(new URL(server.url).port));
@@ -85,7 +85,7 @@ async function keysFiles({ scope, load, rounds, isShort, say }: Bench): Promise<
 
   return {
     title: 'Many API keys',
-    note: 'The start of a server with a keys file; the slowest `/healthz` while that file is read again; the processor time of a 401 to a wrong key.',
+    note: 'The time to start with a keys file, the slowest `/healthz` while the file is reloaded, and the processor time of a 401 for a wrong key.',
     head: ['keys', 'start, ms', 'slowest /healthz, ms', '401, wrong key, µs', 'resident'],
     rows: sizes.map(({ count, readyMs, waitMs, cpuUs, resident }) => [
       whole(count),

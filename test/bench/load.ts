@@ -42,8 +42,9 @@ export interface Load {
   /** The program with its version. */
   readonly name: string;
   /**
-   * Sends the requests of an operation for a second, the minimum of wrk.
-   * @throws WrongResponse if a response is missing, or an error in place of a success or vice versa
+   * Sends the requests of an operation for a second, which is the minimum of wrk.
+   * @throws WrongResponse if a response is missing, or is an error instead of a success or vice
+   * versa
    */
   send(
     server: Pick<Server, 'name' | 'url'>,
@@ -86,7 +87,7 @@ export function openLoad(t: Ending): Load {
         const isRight = status === 'mixed' || refused === (status < 400 ? 0 : requests);
         if (requests === 0 || broken > 0 || !isRight)
           throw new WrongResponse(
-            `${name}, ${operation.name}, ${status}: of ${requests} responses ${refused} were errors; ${broken} are missing`,
+            `${name}, ${operation.name}, ${status}: ${refused} of ${requests} responses were errors, ${broken} were missing`,
           );
         const requestsPerSecond = (1e6 * requests) / microseconds;
         return { requests, requestsPerSecond, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };

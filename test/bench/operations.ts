@@ -1,7 +1,7 @@
-/** The operations that are measured, as the bytes of their requests. */
+/** The measured operations, as the bytes of their requests. */
 import { requestBytes, type RequestParts } from '../support/fixture.js';
 
-/** The API key of every server, as long as generated keys. */
+/** The API key of every server. It is as long as a generated key. */
 export const benchmarkKey = 'psk_the-key-of-the-benchmark-43-characters-long';
 
 /** Requests that are sent one after the other, repeatedly. */
@@ -14,15 +14,15 @@ export interface Operation {
 
 const statuses = 'available available sold available pending available sold available available';
 
-/** Returns the draft of a number, from 1 on. Every tenth has no status. */
+/** Returns the draft with a number, from 1. Every tenth draft has no status. */
 export function draftOf(number: number): object {
   const status = statuses.split(' ')[number % 10];
-  return { name: `Animal ${number}`, categoryId: 1 + (number % 40), ...(status && { status }) };
+  return { name: `Kitten ${number}`, categoryId: 1 + (number % 40), ...(status && { status }) };
 }
 
 /** Returns the bytes of a GET, by default with the valid key. */
-export function get(path: string, words: RequestParts = {}): string {
-  return requestBytes('GET', path, { authorization: `Bearer ${benchmarkKey}`, ...words });
+export function get(path: string, parts: RequestParts = {}): string {
+  return requestBytes('GET', path, { authorization: `Bearer ${benchmarkKey}`, ...parts });
 }
 
 /** Returns the bytes of a POST with the valid key. */
@@ -50,10 +50,10 @@ export const reading = {
 
 const rex = post({ name: 'Rex', categoryId: 5, status: 'available' });
 
-/** Adds a pet, to servers with a memory storage. */
+/** Adds a pet to a server with memory storage. */
 export const adding = operation('add (memory)', 201, rex);
 
-/** Adds a pet, to servers with a file storage. */
+/** Adds a pet to a server with file storage. */
 export const addingToFile = operation('add (file)', 201, rex);
 
 /** Returns an operation of these requests. */

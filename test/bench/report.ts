@@ -31,9 +31,21 @@ export function keep(conditions: string, tables: readonly Table[]): void {
 
 /** Returns a table with its title and its note, in Markdown. */
 export function section({ title, note, head, rows }: Table): string {
-  return [`## ${title}`, ...(note === undefined ? [] : [note]), markdownTable(head, rows)].join(
-    '\n\n',
-  );
+  const notes = note === undefined ? [] : [wrapped(note)];
+  return [`## ${title}`, ...notes, markdownTable(head, rows)].join('\n\n');
+}
+
+/** Wraps a paragraph at 120 columns. `indent` begins each line after the first. */
+export function wrapped(paragraph: string, indent = ''): string {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of paragraph.split(' ')) {
+    if (line !== '' && line.length + word.length >= 120) {
+      lines.push(line);
+      line = indent + word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, line].join('\n');
 }
 
 /** Returns a table in Markdown. */
@@ -51,7 +63,7 @@ export function markdownTable(
 /** The cell for a missing figure. */
 export const none = '–';
 
-/** Formats a whole number, with separators of thousands. */
+/** Formats a whole number with thousands separators. */
 export function whole(value: number): string {
   return Math.round(value).toLocaleString('en');
 }

@@ -1,7 +1,7 @@
 /**
- * Runs the suite of `petstore verify` at each level on this petstore and on other servers. As a
- * program it prints the table of docs/evidence.md, and writes it to the file FIGURES. With SHORT it
- * tests only this petstore.
+ * Runs the suite of `petstore verify` at each level against this petstore and other servers. It
+ * prints the table of docs/evidence.md and writes it to the file FIGURES. SHORT tests only this
+ * petstore.
  */
 import { fileURLToPath } from 'node:url';
 import { countRules, levels, verifyPetstore } from '../../dist/conformance/index.js';
@@ -19,9 +19,9 @@ import { startContestant } from './servers.js';
 export type Candidate = readonly [name: string, start: (t: Ending) => Promise<string>];
 
 const ours = listening('petstore', petstore('memory:'));
-const fixed = listening('bare `node:http`, one answer to all', bare);
+const fixed = listening('bare `node:http`, one fixed response', bare);
 
-/** Returns the other servers, in the order of the table. */
+/** Returns the servers of others, in the order of the table. */
 function others(): readonly Candidate[] {
   return [
     ...peers.map((each) => listening(`${each.name} ${versionOfPeer(each.name)}`, each)),
@@ -63,8 +63,8 @@ export async function tableOfRight(
   const heads = levels.map((level) => `\`${level}\`, ${countRules({ level })} rules`);
   return {
     key: 'right',
-    title: 'Which petstores answer right',
-    head: ['', ...heads, 'numbers that fail at `specification`'],
+    title: 'Correctness of other petstores',
+    head: ['', ...heads, 'rules that fail at `specification`'],
     rows,
   };
 }
@@ -73,18 +73,18 @@ function listening(name: string, contestant: Contestant): Candidate {
   return [name, async (t) => (await startContestant(t, contestant)).url];
 }
 
-/** Starts a petstore, and returns the URL of its OpenAPI document for mocks. */
+/** Starts a petstore, and returns the URL of its OpenAPI document, from which mocks are made. */
 async function documentAddress(t: Ending): Promise<string> {
   return `${await ours[1](t)}/openapi.json`;
 }
 
-/** Starts a stub that openapi-backend makes of the document. */
+/** Starts a stub that openapi-backend makes from the document. */
 async function startStub(t: Ending): Promise<string> {
   const stub = peer('openapi-backend', 'openapi-backend', await documentAddress(t));
   return (await startContestant(t, stub)).url;
 }
 
-/** Starts Prism, which logs no JSON, and serves without the base path of the document. */
+/** Starts Prism, which logs no JSON and ignores the base path of the document. */
 async function startPrism(t: Ending): Promise<string> {
   const port = await freePort();
   const args = npxArgs('prism', 'mock', '--port', port, await documentAddress(t));
@@ -105,5 +105,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const isShort = callersEnvironment['SHORT'] !== undefined;
   const table = await tableOfRight([ours, ...(isShort ? [] : others()), fixed], say);
   process.stdout.write(`${section(table)}\n`);
-  keep('the suite of `petstore verify`.', [table]);
+  keep('The suite of `petstore verify`.', [table]);
 }

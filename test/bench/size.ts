@@ -1,4 +1,4 @@
-/** Measures the cost by the size of the catalogue, memory over time, and installed sizes. */
+/** Measures the cost of operations by the size of the catalogue, memory, and installed sizes. */
 import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { readdirSync, statSync } from 'node:fs';
@@ -16,7 +16,8 @@ import { fill, startContestant, startContestants } from './servers.js';
 export const sizePart: Part = [growth, memory, installations];
 
 /**
- * Measures each operation on catalogues of all sizes. Operations on ids use the whole catalogue.
+ * Measures each operation on catalogues of all sizes. Operations by id use ids of the whole
+ * catalogue.
  */
 async function growth(bench: Bench): Promise<Table> {
   const counts = bench.isShort ? [1_000, 2_000, 1_000] : [1_000, 100_000, 1_000_000, 1_000];
@@ -44,8 +45,8 @@ async function growth(bench: Bench): Promise<Table> {
     key: 'growth',
     title: 'Cost by the size of the catalogue',
     note:
-      'Processor time for each request: in microseconds with 1,000 animals, then as a multiple of that. The last column ' +
-      'is the error. One, page anywhere and 404 ask for all of the catalogue in turn; the rarest status has 25 animals, whatever the size.',
+      'Processor time for each request: in microseconds with 1,000 pets, then as a multiple of that. The last column ' +
+      'shows the error. `one`, `page anywhere` and `404` use ids of the whole catalogue. The rarest status has 25 pets at each size.',
     head: ['', `${names[0]}: CPU µs`, ...names.slice(1)],
     rows,
   };
@@ -76,7 +77,8 @@ const operations: readonly ((count: number) => Operation)[] = [
 ];
 
 /**
- * Measures the lowest memory early and late in a long load; garbage collection explains the rest.
+ * Measures the least memory early and late in a long load, because garbage collection makes memory
+ * vary.
  */
 async function memory(bench: Bench): Promise<Table> {
   const server = await startContestant(bench.scope, petstore('memory:'));
@@ -104,15 +106,15 @@ async function memory(bench: Bench): Promise<Table> {
   const closing = get('/v1/pets/500', { headers: ['Connection: close'] });
   const rows = [
     await watched('mixed requests', 3_000_000, mixedRequests),
-    await watched('connections', 200_000, () => operation('closing', 200, closing)),
+    await watched('connections', 200_000, () => operation('closed after one', 200, closing)),
   ];
   return {
     key: 'memory',
     title: 'Resident memory over time',
     note:
-      'Looked at behind each second of load. Memory goes up and down with garbage collection, so its low points are compared: the least from the first ' +
-      'tenth to the half, and the least from six tenths to the end. Requests are mixed of all that reads and all that is refused, wrong keys, unknown ids ' +
-      'and pages always others; adding grows memory by right, so it is not among them.',
+      'Measured after each second of load. Memory varies with garbage collection, so its low points are compared: the least from 10 % to 50 % ' +
+      'of the load, and the least from 60 % on. The requests are reads and errors of all kinds, with new wrong keys, ids and pages each time. ' +
+      'Adding is not measured, because each pet takes memory.',
     head: ['', 'sent', 'least, early', 'least, late', 'most'],
     rows,
   };
@@ -161,7 +163,7 @@ async function installations(): Promise<Table> {
   return {
     key: 'installed',
     title: 'Installed size',
-    note: 'Packages with all that they depend on; the bytes of their files. Bun is the runtime itself, the others need Node beside them.',
+    note: 'Each package with all its dependencies, and the bytes of their files. Bun is the runtime itself; the others need Node too.',
     head: ['', 'version', 'packages', 'installed'],
     rows: [
       ['petstore', petstore?.version ?? none, '1', megabytes(petstore?.unpackedSize)],
@@ -178,7 +180,7 @@ function npm(
   return JSON.parse(execFileSync('npm', args, { cwd, encoding: 'utf8' }));
 }
 
-/** Returns the bytes of the files of a package, without nested packages. */
+/** Returns the size in bytes of the files of a package, without nested packages. */
 function sizeOf(path: string): number {
   const status = statSync(path);
   if (!status.isDirectory()) return status.size;

@@ -28,7 +28,7 @@ const main = [one, list20, list100, byStatus, noKey, notFound];
 type Ours = (storage: () => string) => readonly Contestant[];
 const ours: Ours = (storage) => [bare, petstore(storage())];
 
-/** All operations and peers with 64 connections, then the main ones with other clients. */
+/** All operations and peers with 64 connections, then the main operations with other clients. */
 export const speedPart: Part = [
   (bench) => race(bench, 'speed', clients.sleeping, all, ours, [limit, ...peers]),
   (bench) => race(bench, 'one-connection', clients.alone, main, ours, [limit, fastify, bun]),
@@ -36,7 +36,7 @@ export const speedPart: Part = [
     race(bench, 'never-sleeping', clients.neverSleeping, main, ours, [limit, fastify, bun]),
 ];
 
-/** This checkout against the checkout BEFORE, for the cost of a change. */
+/** This checkout against the checkout BEFORE, which shows the cost of a change. */
 export const beforePart: Part = [
   (bench) =>
     race(bench, 'before', clients.sleeping, all, (storage) => [
@@ -93,8 +93,8 @@ async function race(
       key,
       title: `Ratio to ${reference}, ${kind.name}`,
       note:
-        `The processor time of ${reference} for each request, divided by each server's: above 1 is better; medians of all ` +
-        `rounds. How far "${names.at(-1)}" is from 1 is how far the others of its row may be off.`,
+        `The processor time of ${reference} for each request, divided by that of the server; above 1 is better. Medians of all ` +
+        `rounds. "${names.at(-1)}" should be 1; its distance from 1 shows the error of its row.`,
       head: ['', ...names],
       rows: ratios,
     },

@@ -1,4 +1,4 @@
-/** Measures a start: until the first response, and with a large catalogue. */
+/** Measures the time of a start: to the first response, and with a large catalogue. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { folder } from '../support/process.js';
 import { memoryOf } from '../support/kernel.js';
@@ -30,10 +30,10 @@ async function firstResponses({ scope, isShort, say }: Bench): Promise<Table> {
   }
   const reference = times[0]?.ms ?? [];
   return {
-    key: 'first-answer',
+    key: 'first-response',
     title: 'From the start of the process to its first 200',
-    note: `${starts} starts each, in turn; the ratio is the median of all rounds.`,
-    head: ['', 'median ms', 'least ms', 'by bare'],
+    note: `${starts} starts of each, in turn; the ratio is the median of all rounds.`,
+    head: ['', 'median ms', 'least ms', 'ratio to bare'],
     rows: times.map(({ contestant, ms }) => [
       contestant.name,
       decimal(median(ms), 0),
@@ -54,7 +54,8 @@ interface Start {
 }
 
 /**
- * Measures starts, interleaved with a program that only parses the lines; the largest file once.
+ * Measures starts, interleaved with a program that only parses the lines. The largest file is
+ * measured once.
  */
 async function largeCatalogues({ scope, isShort, rounds, say }: Bench): Promise<Table> {
   const [count, largeCount] = isShort ? [1_000, 5_000] : [1_000_000, 5_000_000];
@@ -77,7 +78,7 @@ async function largeCatalogues({ scope, isShort, rounds, say }: Bench): Promise<
   const parses: Start[] = [];
   const starts: Start[] = [];
   for (let round = 0; round < rounds; round++) {
-    say(`start ${round + 1} of ${rounds} with ${whole(count)} animals`);
+    say(`start ${round + 1} of ${rounds} with ${whole(count)} pets`);
     const { readyMs } = await new Measured(scope, peer('parse-lines', '', path).command).line(
       'readyMs',
     );
@@ -85,7 +86,7 @@ async function largeCatalogues({ scope, isShort, rounds, say }: Bench): Promise<
     starts.push(await startOf(petstore(`file:${path}`), count));
   }
   const byParsing = starts.map(({ seconds }, round) => seconds / (parses[round]?.seconds ?? NaN));
-  say(`start with ${whole(largeCount)} animals`);
+  say(`start with ${whole(largeCount)} pets`);
   const largeSize = writeCatalogue(largePath, largeCount);
   const largeStart = await startOf(petstore(`file:${largePath}`), largeCount);
 
@@ -97,13 +98,13 @@ async function largeCatalogues({ scope, isShort, rounds, say }: Bench): Promise<
   return {
     key: 'start',
     title: 'Start with a large catalogue',
-    note: `From the process's start until it listens; memory ${restMs / 1000} s later, with Node's default heap. The largest is measured once.`,
-    head: ['', 'file', 'seconds', 'by JSON.parse', 'resident', 'peak'],
+    note: `The time from the start of the process until it listens, and its memory ${restMs / 1000} s later, with Node's default heap. The largest file is measured once.`,
+    head: ['', 'file', 'seconds', 'ratio to JSON.parse', 'resident', 'peak'],
     rows: [
       row('bare node:http', undefined, [await startOf(bare)]),
       row(`JSON.parse of ${whole(count)} lines alone`, size, parses, decimal(1)),
-      row(`${whole(count)} animals`, size, starts, decimal(median(byParsing))),
-      row(`${whole(largeCount)} animals`, largeSize, [largeStart]),
+      row(`${whole(count)} pets`, size, starts, decimal(median(byParsing))),
+      row(`${whole(largeCount)} pets`, largeSize, [largeStart]),
     ],
   };
 }

@@ -1,4 +1,4 @@
-/** Measures the file storage and PostgreSQL, against other ways to store pets. */
+/** Compares the file storage and PostgreSQL with other ways to store pets. */
 import { chmodSync, closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -17,7 +17,7 @@ import { checkSameResponses, startContestants, type Server } from './servers.js'
 export const storagePart: Part = [addingToDisk, addingToPostgres, pagesOfPostgres];
 
 /** The heads of the columns with figures. */
-const figuresHead = ['server', 'a second', 'the first by it', 'CPU µs', 'p50 ms', 'p99 ms'];
+const figuresHead = ['server', 'requests/s', 'speed of the first', 'CPU µs', 'p50 ms', 'p99 ms'];
 
 /** Measures servers, and returns a row for each, which begins with `cells`. */
 async function compared(
@@ -42,7 +42,7 @@ async function compared(
   ]);
 }
 
-/** Measures adding with different numbers of connections, and returns the rows. */
+/** Measures adds over different numbers of connections, and returns the rows. */
 async function added(
   bench: Bench,
   contestants: readonly Contestant[],
@@ -60,11 +60,11 @@ async function addingToDisk(bench: Bench): Promise<Table> {
   const home = folder(bench.scope);
   return {
     key: 'file-adds',
-    title: 'Adding with the animal on the disk before the 201',
+    title: 'Adding with the pet on the disk before the 201',
     note:
-      'Only the storage differs: the petstore itself serves them all. `file` and both of better-sqlite3 (WAL, synchronous=FULL) sync each batch ' +
-      'before its answers; `batched` puts all that wait into one transaction, as the file does, `single` makes one of each request. ' +
-      'better-sqlite3 is missing where it is not built for this Node.',
+      'All servers are the petstore, and only the storage differs. `file` and better-sqlite3 (WAL, synchronous=FULL) sync before the 201. ' +
+      '`batched` uses one transaction for all waiting requests, as the file storage does; `single` uses one transaction for each request. ' +
+      'better-sqlite3 is omitted if it is not built for this Node.',
     head: ['connections', ...figuresHead],
     rows: await added(
       bench,
@@ -74,7 +74,7 @@ async function addingToDisk(bench: Bench): Promise<Table> {
   };
 }
 
-/** Starts a PostgreSQL that syncs every commit, by default in memory, and returns its URL. */
+/** Starts a PostgreSQL that syncs every commit. Its files are in memory, or in `folder`. */
 async function postgres(
   t: Ending,
   folder?: string,
@@ -110,7 +110,7 @@ async function addingToPostgres(bench: Bench): Promise<Table> {
   return {
     key: 'postgres-adds',
     title: 'Adding to PostgreSQL',
-    note: 'One PostgreSQL that syncs every commit, on the disk of this machine and as if its syncs took longer; beside the petstore a server of the same HTTP that adds by one INSERT a request.',
+    note: 'One PostgreSQL that syncs every commit, on the disk of this machine, also with syncs made slower. The other servers have the same HTTP, but run one INSERT for each request.',
     head: ['connections', 'a sync takes', ...figuresHead],
     rows,
   };
@@ -156,8 +156,8 @@ async function pagesOfPostgres(bench: Bench): Promise<Table> {
   return {
     key: 'postgres-pages',
     title: 'Pages from PostgreSQL',
-    note: 'Pages of 20 at 64 connections; `by hand` is a server on `node:http` and `pg` with a prepared statement.',
-    head: ['asked for', 'animals', ...figuresHead],
+    note: 'Pages of 20 pets over 64 connections. `by hand` is a server on `node:http` and `pg` with a prepared statement.',
+    head: ['pages', 'pets', ...figuresHead],
     rows,
   };
 }
@@ -168,7 +168,7 @@ async function addRows(client: pg.Client, count: number): Promise<void> {
     'CREATE TABLE IF NOT EXISTS hand_written (id int8 PRIMARY KEY, name text NOT NULL, category_id int8 NOT NULL, status text)',
   );
   await client.query(
-    `INSERT INTO hand_written SELECT id, 'Animal ' || id, 1 + id % 40, (ARRAY['available', 'sold', NULL])[1 + id % 3]
+    `INSERT INTO hand_written SELECT id, 'Kitten ' || id, 1 + id % 40, (ARRAY['available', 'sold', NULL])[1 + id % 3]
     FROM generate_series((SELECT count(*) + 1 FROM hand_written), ${count}) AS id`,
   );
   await client.query(

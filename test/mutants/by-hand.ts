@@ -1,41 +1,43 @@
-/** Faults that Stryker does not make, each against a promise of ours: they are always tried. */
+/**
+ * Faults that Stryker does not make. Each breaks a promise of the contract, and is always tried.
+ */
 import type { Change } from './mutants.js';
 
 export const faultsByHand: readonly Change[] = [
-  // Ready before what was read is on disk.
+  // The server is ready before the records that it has read are synced.
   {
     file: 'journal/journal.ts',
     text: 'await disk.datasync(descriptor);\n  return found.end',
     becomes: 'return found.end',
   },
-  // 201 before the sync.
+  // The 201 is sent before the sync.
   {
     file: 'journal/disk.ts',
     text: 'await disk.datasync(descriptor);',
     becomes: 'void disk.datasync(descriptor);',
   },
-  // Not all of the bytes written.
+  // A short write counts as complete.
   { file: 'journal/disk.ts', text: 'done += count;', becomes: 'done = bytes.length;' },
-  // A sync that is tried again where one has failed.
+  // A failed sync is tried again.
   {
     file: 'journal/journal.ts',
     text: 'await disk.truncate(descriptor, end).catch(nothing);\n    return becomeBroken(error);',
     becomes: 'await disk.datasync(descriptor);\n    return becomeFull(error);',
   },
-  // Visible before it is durable.
+  // A pet is visible before it is durable.
   {
     file: 'file/file-storage.ts',
     text: 'const syncMilliseconds = await journal.append(lines);\n    for (const { stored, indexed, keyUse } of records) {\n      catalogue.add(stored.id, stored.json, indexed);',
     becomes:
       'for (const { stored, indexed } of records) catalogue.add(stored.id, stored.json, indexed);\n    const syncMilliseconds = await journal.append(lines);\n    for (const { stored, keyUse } of records) {',
   },
-  // A second request that is begun before the first has its answer.
+  // A second request is handled before the response to the first one.
   {
     file: 'http/connection.ts',
     text: 'this.#queue.push(exchange);',
     becomes: 'this.#queue.push(exchange);\n    void this.#shared.service.handle(exchange);',
   },
-  // An accepted token that outlives its key.
+  // A cached token is accepted after its key was revoked.
   {
     file: 'auth.ts',
     text: 'if (accepted !== undefined && this.#isActive(accepted)) return accepted.name;',

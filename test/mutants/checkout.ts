@@ -1,4 +1,4 @@
-/** Owns copies of this checkout that are built and tested, and every process that this starts. */
+/** Builds and tests copies of this checkout, and ends all processes that it starts. */
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import {
   chmodSync,
@@ -19,23 +19,23 @@ import { callersEnvironment } from '../support/environment.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { root } from '../support/process.js';
 
-/** How the tests of a file ended: as they should, by one that failed, or not in their time. */
+/** The result of a test file; `late` if it exceeded its time limit. */
 export type Outcome = 'passed' | 'failed' | 'late';
 
 const folder = mkdtempSync(join(tmpdir(), 'petstore-mutants-'));
-/** What tests keep in a temporary folder, or in memory, is there: they may be killed before they end. */
+/** The folder for all files of tests, because a test may be killed before it removes them. */
 const inMemory = folderInMemory('petstore-mutants-', 2 ** 30);
-/** The leaders of the process groups that live. */
+/** The leaders of the running process groups. */
 const groups = new Set<number>();
 
-/** Ends what is left of every test and compiler, and removes the copies. */
+/** Kills all processes of tests and compilers, and removes the copies. */
 export function removeCheckouts(): void {
   for (const group of groups) kill(group);
   for (const each of [inMemory, folder])
     try {
       rmSync(each, { recursive: true, force: true, maxRetries: 10 });
     } catch (error) {
-      process.stderr.write(`${each} is left: ${error}\n`);
+      process.stderr.write(`cannot remove ${each}: ${error}\n`);
     }
 }
 
@@ -43,11 +43,11 @@ function kill(group: number): void {
   try {
     process.kill(-group, 'SIGKILL');
   } catch {
-    // All of them have ended.
+    // All processes of the group have ended.
   }
 }
 
-/** A folder of its own for what a test writes; PostgreSQL goes through it as somebody else. */
+/** Makes a temporary folder for a test file. Another user may enter it, as PostgreSQL does. */
 function newTemporaryFolder(): string {
   const temporary = mkdtempSync(join(inMemory, 'temporary-'));
   for (const each of [inMemory, temporary]) chmodSync(each, 0o711);
@@ -55,7 +55,7 @@ function newTemporaryFolder(): string {
 }
 
 async function removeTemporaryFolder(temporary: string): Promise<void> {
-  // Of a PostgreSQL that has lost its test, a process of its own is the end.
+  // A PostgreSQL whose test was killed is removed by a process of its own.
   const isRunning = (): boolean =>
     readdirSync(temporary).some((name) => name.startsWith('petstore-postgres-'));
   for (let looks = 0; looks < 500 && isRunning(); looks++) await wait(20);
@@ -64,7 +64,7 @@ async function removeTemporaryFolder(temporary: string): Promise<void> {
 
 type Child = ChildProcessByStdio<null, Readable, null> & { readonly pid: number };
 
-/** Starts Node in a process group of its own, which ends with this process at the latest. */
+/** Starts Node in a new process group, which ends with this process at the latest. */
 function startNode(args: readonly string[], cwd: string, env = callersEnvironment): Child {
   const child = spawn(process.execPath, args, {
     cwd,
@@ -73,12 +73,12 @@ function startNode(args: readonly string[], cwd: string, env = callersEnvironmen
     detached: true,
   });
   const { pid } = child;
-  if (pid === undefined) throw new Error('no process can be started');
+  if (pid === undefined) throw new Error('cannot start a process');
   groups.add(pid);
   return Object.assign(child, { pid });
 }
 
-/** Waits until it has ended, ends what is left of its group, and answers its exit code. */
+/** Waits for the end of a process, kills the rest of its group, and returns its exit code. */
 async function endOf(child: Child, event: 'exit' | 'close'): Promise<number | null> {
   const code = await new Promise<number | null>((resolve) => child.once(event, resolve));
   kill(child.pid);
@@ -89,6 +89,7 @@ async function endOf(child: Child, event: 'exit' | 'close'): Promise<number | nu
 const ours = new Set(['.git', 'node_modules', 'dist', 'test-dist', 'coverage']);
 let copies = 0;
 
+/** A copy of this checkout. */
 export class Checkout {
   readonly folder = join(folder, String(++copies));
 
@@ -104,7 +105,9 @@ export class Checkout {
     return copy;
   }
 
-  /** Another one of the same files and builds, with their times: a test compares these. */
+  /**
+   * Returns a copy with the same builds and the same times of files, because a test compares them.
+   */
   copy(): Checkout {
     const copy = new Checkout();
     cpSync(this.folder, copy.folder, {
@@ -123,22 +126,22 @@ export class Checkout {
     writeFileSync(join(this.folder, path), text);
   }
 
-  /** Builds all that is tested. @throws Error where the compiler complains */
+  /** Builds src and test. @throws Error with the messages of the compiler */
   async buildAll(): Promise<void> {
-    const complaint = (await this.buildSource()) + (await this.#compile('--project', 'test'));
-    if (complaint !== '') throw new Error(complaint);
+    const messages = (await this.buildSource()) + (await this.#compile('--project', 'test'));
+    if (messages !== '') throw new Error(messages);
 
-    // What tests keep in memory is in their temporary folder, which is in memory here.
+    // Tests that use a folder in memory use their temporary folder, which is in memory here.
     const support = 'test-dist/support/in-memory.js';
     const built = this.read(support);
     const moved = built.replace("inMemory = '/dev/shm'", 'inMemory = tmpdir()');
-    if (moved === built) throw new Error(`${support} names its folder otherwise`);
+    if (moved === built) throw new Error(`${support} has no inMemory = '/dev/shm'`);
     this.write(support, moved);
   }
 
   /**
-   * Builds src, of which a mutant may leave names unused; again only what has changed. Answers what
-   * the compiler complains of, nothing where it does not.
+   * Builds the changed files of src, and allows unused names, which a mutant may cause. Returns the
+   * messages of the compiler, or ''.
    */
   buildSource(): Promise<string> {
     const again = ['--incremental', '--tsBuildInfoFile', 'source.tsbuildinfo'];
@@ -149,15 +152,15 @@ export class Checkout {
   async #compile(...args: readonly string[]): Promise<string> {
     const compiler = join(root, 'node_modules/typescript/bin/tsc');
     const child = startNode([compiler, ...args], this.folder);
-    let complaint = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (complaint += text));
+    let messages = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (messages += text));
     const code = await endOf(child, 'close');
-    return code === 0 ? '' : complaint || `the compiler ended with ${code}`;
+    return code === 0 ? '' : messages || `the compiler ended with ${code}`;
   }
 
   /**
-   * Runs a file of tests until one of them fails, in its time; then ends what it has started.
-   * @param coverage The folder for V8's coverage of each process, where that is wanted.
+   * Runs a test file until a test fails, and then kills all processes that it has started.
+   * @param coverage The folder for V8's coverage of each process; no coverage if it is ''.
    */
   async test(file: string, limitMs: number, coverage = ''): Promise<Outcome> {
     const temporary = newTemporaryFolder();
@@ -169,13 +172,13 @@ export class Checkout {
       kill(child.pid);
     };
     const timer = setTimeout(() => stop('late'), limitMs);
-    let said = '';
+    let output = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
-      if (outcome === 'passed' && /^ *not ok/m.test(said)) stop('failed');
-      said = said.slice(said.lastIndexOf('\n') + 1);
+      output += text;
+      if (outcome === 'passed' && /^ *not ok/m.test(output)) stop('failed');
+      output = output.slice(output.lastIndexOf('\n') + 1);
     });
-    // What it has started may hold its output.
+    // Not `close`, because a process that the test has started may hold the output open.
     const code = await endOf(child, 'exit');
     clearTimeout(timer);
     await removeTemporaryFolder(temporary);

@@ -1,4 +1,4 @@
-/** Which mutants a file of tests reaches, by V8's coverage of each process that it started. */
+/** Finds the mutants that a test file reaches, by V8's coverage of each process that it started. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ interface Script {
   readonly functions: readonly { readonly ranges: readonly Range[] }[];
 }
 
-/** Where mutants begin in the scripts of dist, by the scripts' URLs. */
+/** The offsets of mutants in the scripts of dist, by the URLs of the scripts. */
 export type Offsets = ReadonlyMap<string, ReadonlyMap<Mutant, number>>;
 
 export function offsetsIn(checkout: Checkout, mutants: readonly Mutant[]): Offsets {
@@ -33,7 +33,7 @@ export function offsetsIn(checkout: Checkout, mutants: readonly Mutant[]): Offse
   );
 }
 
-/** A place of a source, and where the compiler noted that it went. */
+/** An offset in a source, and the offset in the script to which its source map leads. */
 interface Entry {
   readonly source: number;
   readonly built: number;
@@ -58,7 +58,7 @@ function entriesOf(checkout: Checkout, script: string, source: string): readonly
   return entries;
 }
 
-/** Where the last place went that is at this one or before it. */
+/** Returns the offset in the script of the last entry at `place` or before it. */
 function nearest(entries: readonly Entry[], place: number): number {
   let best: Entry = { source: -1, built: 0 };
   for (const entry of entries)
@@ -66,7 +66,7 @@ function nearest(entries: readonly Entry[], place: number): number {
   return best.built;
 }
 
-/** The mutants whose places ran in a process of this coverage. */
+/** Returns the mutants that ran in any process of a coverage folder. */
 export function reached(folder: string, offsets: Offsets): ReadonlySet<Mutant> {
   const found = new Set<Mutant>();
   for (const name of readdirSync(folder)) {
@@ -79,7 +79,7 @@ export function reached(folder: string, offsets: Offsets): ReadonlySet<Mutant> {
   return found;
 }
 
-/** What a process covered; nothing of one that was killed as it wrote it down. */
+/** Parses the coverage of a process; nothing if the process was killed while it wrote the file. */
 function scriptsOf(coverage: string): readonly Script[] {
   try {
     return JSON.parse(coverage).result;
@@ -88,7 +88,7 @@ function scriptsOf(coverage: string): readonly Script[] {
   }
 }
 
-/** Whether a place ran, which the smallest range around it says. */
+/** True if the code at an offset ran, by the smallest range around the offset. */
 function hasRun(ranges: readonly Range[], offset: number): boolean {
   const lengthOf = ({ startOffset, endOffset }: Range): number => endOffset - startOffset;
   const around = ranges

@@ -1,33 +1,34 @@
-/** The mutants of the rooms that keep and serve animals, as Stryker makes them. */
+/** Makes the mutants of the folders that store and serve pets, by Stryker. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../support/process.js';
 import { mutantsOf, type Place } from './stryker.js';
 
-/** One change of one place of src. */
+/** A change of one place of src. */
 export interface Mutant {
-  /** Below src. */
+  /** The path of the file below src. */
   readonly file: string;
-  readonly room: string;
+  /** The folder of src; `contract` for src itself. */
+  readonly folder: string;
   readonly mutator: string;
-  /** Where the text begins that is replaced, in characters, and behind it. */
+  /** The offsets of the replaced text, in characters: its first, and the one after its last. */
   readonly from: number;
   readonly to: number;
   readonly original: string;
   readonly replacement: string;
 }
 
-/** A change that somebody has written down. */
+/** A change that was written by hand. */
 export interface Change {
-  /** Below src. */
+  /** The path of the file below src. */
   readonly file: string;
-  /** Stands once in the file. */
+  /** The replaced text, which must occur exactly once in the file. */
   readonly text: string;
   readonly becomes: string;
 }
 
-/** Which folders of test hold a room: a mutant of it is for them to kill. */
-export const foldersThatHold: Readonly<Record<string, readonly string[]>> = {
+/** The folders of test whose tests must kill the mutants of a folder of src. */
+export const testFolders: Readonly<Record<string, readonly string[]>> = {
   contract: ['http', 'storage', 'plugins', 'standalone', 'torture'],
   http: ['http', 'plugins', 'standalone'],
   engine: ['storage', 'http', 'torture', 'standalone'],
@@ -39,25 +40,23 @@ export const foldersThatHold: Readonly<Record<string, readonly string[]>> = {
 
 const texts = new Map<string, string>();
 
-/** A file of src as it was when the run began. */
+/** Returns a file of src as it was at its first use. */
 function textOf(file: string): string {
   const text = texts.get(file) ?? readFileSync(join(root, 'src', file), 'utf8');
   texts.set(file, text);
   return text;
 }
 
-/** What a mutant makes of its file. */
+/** Returns the changed text of a mutant's file. */
 export function mutatedText({ file, from, to, replacement }: Mutant): string {
   const text = textOf(file);
   return text.slice(0, from) + replacement + text.slice(to);
 }
 
-/** All of Stryker's, in the order of the source. */
+/** Returns all mutants of Stryker, in the order of the source. */
 export async function makeMutants(): Promise<readonly Mutant[]> {
   const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-    .filter(
-      (name) => name.endsWith('.ts') && name !== 'server.ts' && roomOf(name) in foldersThatHold,
-    )
+    .filter((name) => name.endsWith('.ts') && name !== 'server.ts' && folderOf(name) in testFolders)
     .sort();
   const mutants = await mutantsOf(
     files.map((name) => ({ name, content: textOf(name), mutate: true })),
@@ -69,10 +68,11 @@ export async function makeMutants(): Promise<readonly Mutant[]> {
   });
 }
 
-/** A change as a mutant. @throws Error where its text does not stand once in its file */
+/** Converts a change to a mutant. @throws Error if its text does not occur once in its file */
 export function mutantOf({ file, text, becomes }: Change): Mutant {
   const from = textOf(file).indexOf(text);
-  if (textOf(file).split(text).length !== 2) throw new Error(`not once in src/${file}: ${text}`);
+  if (textOf(file).split(text).length !== 2)
+    throw new Error(`this text must occur once in src/${file}: ${text}`);
   return mutantAt(file, 'ByHand', from, from + text.length, becomes);
 }
 
@@ -84,10 +84,10 @@ function mutantAt(
   replacement: string,
 ): Mutant {
   const original = textOf(file).slice(from, to);
-  return { file, room: roomOf(file), mutator, from, to, original, replacement };
+  return { file, folder: folderOf(file), mutator, from, to, original, replacement };
 }
 
-function roomOf(file: string): string {
+function folderOf(file: string): string {
   return file.includes('/') ? file.replace(/\/.*/, '') : 'contract';
 }
 
@@ -96,8 +96,8 @@ export function offsetOf(text: string, { line, column }: Place): number {
   return before.reduce((sum, each) => sum + each.length + 1, column);
 }
 
-/** A mutant in a line. */
-export function told({ file, from, mutator, original, replacement }: Mutant): string {
+/** Describes a mutant in one line. */
+export function lineOf({ file, from, mutator, original, replacement }: Mutant): string {
   const before = textOf(file).slice(0, from).split('\n');
   const place = `${before.length}:${(before.at(-1)?.length ?? 0) + 1}`;
   const inLine = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 200);

@@ -1,4 +1,4 @@
-/** Both are counted from 0. */
+/** A place in a text. Both numbers are counted from 0. */
 export interface Place {
   readonly line: number;
   readonly column: number;
@@ -8,11 +8,11 @@ export interface StrykerMutant {
   readonly fileName: string;
   readonly mutatorName: string;
   readonly location: { readonly start: Place; readonly end: Place };
-  /** What stands there instead. */
+  /** The text in place of the original. */
   readonly replacement: string;
 }
 
-/** All mutants of these files. */
+/** Returns the mutants of these files. */
 export function mutantsOf(
   files: readonly { readonly name: string; readonly content: string; readonly mutate: true }[],
 ): Promise<readonly StrykerMutant[]>;

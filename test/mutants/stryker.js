@@ -1,18 +1,18 @@
-// Stryker's instrumenter, of which only the mutants are wanted. Its types do not pass our compiler's
-// checks: those that we use are in stryker.d.ts.
+// Makes mutants by Stryker's instrumenter. Its own types do not pass the checks of our compiler, so
+// stryker.d.ts has the types that are used.
 import { Instrumenter } from '@stryker-mutator/instrumenter';
 
 const nothing = () => undefined;
 const silent = { isDebugEnabled: () => false, debug: nothing, info: nothing, warn: nothing };
 
 /**
- * Several words that are no SQL and no header: the message of an error, a line of the log, what the
- * OpenAPI document says to people. The contract promises codes, and leaves such words free.
+ * True for several words that are neither SQL nor a header, such as an error message, a log line or
+ * a text of the OpenAPI document. The contract promises codes, but not these words.
  */
 const isProse = (text) => /[a-z][,;:.]? [a-z(`]/.test(text) && !noProse.test(text);
 const noProse = /\b(?:AND|AS|BY|FROM|IN|INTO|KEY|NOT|ON|OR|SELECT|SET|TABLE|VALUES|WHERE)\b|[=\r]/;
 
-/** Words that a program compares are no prose. */
+/** True if the program compares the text, so that it is not prose. */
 const isCompared = ({ type, operator }) => type === 'BinaryExpression' && operator !== '+';
 
 const prose = {

@@ -1,6 +1,6 @@
 /**
- * Mutants that change nothing that anybody is promised, each with why. A run fails where one of
- * them is none, as its source has changed.
+ * The mutants that change no promised behaviour, each with the reason. A run fails if Stryker does
+ * not make one of them, because its source has changed.
  */
 import type { Change } from './mutants.js';
 
@@ -8,12 +8,12 @@ export interface Unchanged extends Change {
   readonly why: string;
 }
 
-/** The same answer by another way, which may take longer. */
-const speed = 'It is only the quick way to the same result.';
-/** What a place of a list or of a match holds, which the compiler cannot know to be there. */
+/** For a change that only makes the code slower. */
+const speed = 'The result is the same, and only the time differs.';
+/** For a default that only the compiler needs, such as that of an item of a list. */
 const neverMissing = 'The value before it is always there.';
-/** A name has at most 2 ** 24 code units, of which each is six bytes of JSON at most. */
-const noSuchText = 'No draft comes to so many bytes: its check ends at 96 MiB.';
+/** A name has at most 2 ** 24 code units, each of at most six bytes of JSON. */
+const noSuchText = 'No draft has so many bytes, because a name has at most 96 MiB of JSON.';
 
 export const unchanged: readonly Unchanged[] = [
   {
@@ -32,7 +32,7 @@ export const unchanged: readonly Unchanged[] = [
     file: 'engine/arguments.ts',
     text: "if (typeof draft !== 'object' || draft === null)",
     becomes: 'if (false || draft === null)',
-    why: 'Without the check, the fields that are missing are told by a TypeError as well.',
+    why: 'Without the check, a TypeError names the missing fields.',
   },
   {
     file: 'engine/pet-json.ts',
@@ -68,13 +68,13 @@ export const unchanged: readonly Unchanged[] = [
     file: 'http/connection.ts',
     text: 'body.length <= longBodyBytes',
     becomes: 'body.length < longBodyBytes',
-    why: 'A body of exactly so many bytes leaves slice by slice, and the same.',
+    why: 'A body of exactly this length is written in slices, with the same bytes.',
   },
   {
     file: 'http/deadlines.ts',
     text: 'now - this.#progress.at > maxStallMs',
     becomes: 'now - this.#progress.at >= maxStallMs',
-    why: 'It is asked twice a second: no millisecond is promised.',
+    why: 'The check runs twice a second, so a millisecond makes no difference.',
   },
   {
     file: 'http/exchange.ts',
@@ -86,19 +86,19 @@ export const unchanged: readonly Unchanged[] = [
     file: 'http/exchange.ts',
     text: '#hasUpgrade = false;',
     becomes: '#hasUpgrade = true;',
-    why: 'It is set with the head, before anybody asks.',
+    why: 'The value is set with the head, before it is read.',
   },
   {
     file: 'http/head.ts',
     text: 'i < rawHeaders.length; i += 2',
     becomes: 'i <= rawHeaders.length; i += 2',
-    why: 'Behind the last line there is an empty name, which is no field.',
+    why: 'The name after the last header is undefined, so it matches no header.',
   },
   {
     file: 'http/head.ts',
     text: 'if (!/^[\\x21-\\x7e]*$/.test(target))',
     becomes: 'if (false)',
-    why: 'Node’s parser refuses such a target before, though it does not promise to.',
+    why: 'Node’s parser refuses such a target first, although its documentation does not say so.',
   },
   {
     file: 'http/guest-request.ts',
@@ -110,37 +110,37 @@ export const unchanged: readonly Unchanged[] = [
     file: 'http/node.ts',
     text: "if (text === '') reset();",
     becomes: 'if (false) reset();',
-    why: 'Nothing is written, and the reset comes behind what was written before.',
+    why: 'Nothing is written, and the reset follows the bytes that were written before.',
   },
   {
     file: 'http/port.ts',
     text: '/^Max open files +(\\d+)/m',
     becomes: '/Max open files +(\\d+)/m',
-    why: 'Linux says it in one line alone.',
+    why: 'Linux prints this text in one line only.',
   },
   {
     file: 'http/wire.ts',
     text: 'rest.length >= sliceBytes;',
     becomes: 'rest.length > sliceBytes;',
-    why: 'The last slice is handed over behind the loop instead.',
+    why: 'The last slice is written after the loop instead.',
   },
   {
     file: 'http/wire.ts',
     text: 'this.#bytes > maxUnsentBytes;',
     becomes: 'this.#bytes >= maxUnsentBytes;',
-    why: 'Nobody is promised the last byte of 64 MiB.',
+    why: 'The contract does not promise the last byte of 64 MiB.',
   },
   {
     file: 'journal/file-lock.ts',
     text: "'utf8').catch(() => '')",
     becomes: '\'utf8\').catch(() => "Stryker was here!")',
-    why: 'Neither is a line of a lock.',
+    why: 'Neither text contains a line about a lock.',
   },
   {
     file: 'journal/file-lock.ts',
     text: 'if (lockFlags === 0 && ',
     becomes: 'if (true && ',
-    why: 'On Linux it is always 0.',
+    why: 'On Linux the value is always 0.',
   },
   {
     file: 'journal/lines.ts',
@@ -152,7 +152,7 @@ export const unchanged: readonly Unchanged[] = [
     file: 'journal/line-chunks.ts',
     text: 'end < 2 ? 0 :',
     becomes: 'false ? 0 :',
-    why: 'An empty line matches no pattern, and before it there is none.',
+    why: 'An empty line matches no pattern, and there is no line before it.',
   },
   {
     file: 'journal/lines.ts',
@@ -178,7 +178,7 @@ export const unchanged: readonly Unchanged[] = [
     file: 'json.ts',
     text: "this.#fail(byte < 0x20 ? 'a control",
     becomes: "this.#fail(byte <= 0x20 ? 'a control",
-    why: 'A space is never looked at here.',
+    why: 'This code never gets a space.',
   },
   {
     file: 'json.ts',
@@ -190,7 +190,7 @@ export const unchanged: readonly Unchanged[] = [
     file: 'json.ts',
     text: "}\"`) : '';",
     becomes: '}"`) : "Stryker was here!";',
-    why: 'Any text that is well-formed does.',
+    why: 'Any well-formed text has the same effect.',
   },
   {
     file: 'json.ts',
@@ -262,7 +262,7 @@ export const unchanged: readonly Unchanged[] = [
     file: 'postgres/table-reader.ts',
     text: 'performance.now() > endAt',
     becomes: 'performance.now() >= endAt',
-    why: 'No millisecond of it is promised.',
+    why: 'The contract does not promise the exact millisecond.',
   },
   {
     file: 'postgres/batch-writer.ts',
@@ -286,7 +286,7 @@ export const unchanged: readonly Unchanged[] = [
     file: 'request.ts',
     text: 'target.replace(/^https?:\\/\\/[^/?]*\\/?/i',
     becomes: 'target.replace(/https?:\\/\\/[^/?]*\\/?/i',
-    why: 'What has something before http:// is no path of ours, with that and without.',
+    why: 'A target with a text before http:// is not a known path in either case.',
   },
   {
     file: 'request.ts',

@@ -27,7 +27,7 @@ const eachOf = async (count, work) => {
 };
 let storage;
 const atStart = await eachOf(${started}, async () => (storage = await fileStorage(process.argv[1])));
-const draft = { name: 'Animal 1000000', categoryId: 39n, status: 'available' };
+const draft = { name: 'Kitten 1000000', categoryId: 39n, status: 'available' };
 const keyUse = (number) => ({ key: hash('sha256', 'key' + number), body: hash('sha256', 'body'), at: 1 });
 const adding = (add) => eachOf(${added}, async () => {
   for (let number = 0; number < ${added}; number += 1_000)
@@ -42,7 +42,7 @@ await storage.close();
 test('takes at most the memory for a pet and an idempotency key that the documents promise', async (t) => {
   const path = join(folder(t), 'pets.jsonl');
   writeCatalogue(path, started);
-  const text = '{"id":1000001,"name":"Animal 1000000","categoryId":39,"status":"available"}';
+  const text = '{"id":1000001,"name":"Kitten 1000000","categoryId":39,"status":"available"}';
   const args = ['--expose-gc', '--input-type=module', '-e', script, path];
   const { code, stdout, stderr } = await new StartedProcess(process.execPath, args, { cwd: root })
     .ended;

@@ -96,8 +96,8 @@ export class SerialClient {
   }
 
   /**
-   * Sends the bytes of a request other than HEAD, and returns the response; undefined if the server
-   * is gone before it has responded.
+   * Sends the bytes of a request other than HEAD, and returns the response; undefined if the
+   * connection ends before a response.
    */
   async send(bytes: string, withinMs?: number): Promise<RawResponse | undefined> {
     if (this.#client?.hasEnded) this.end();

@@ -15,11 +15,12 @@ export function systemError(name: string): Error {
 }
 
 let now = 0;
-/** A clock that never repeats a time, because torn tails are named by the time. */
+/** A clock that never repeats a time, because the names of torn tails contain the time. */
 export const clock = (): number => ++now;
 
 /**
- * This machine's disk without the lock, for tests of many files. On Linux a lock takes a process.
+ * This machine's disk without the lock, for tests of many files. On Linux each lock starts a
+ * process.
  */
 export const unlocked: Disk = { ...nodeDisk, lockFlags: 0, lock: async () => undefined };
 

@@ -46,7 +46,7 @@ export interface Ended {
 /** The processes that have not ended. */
 const living = new Set<StartedProcess>();
 
-/** True once the test file was told to end. It must start no process then. */
+/** True once the test file must end. It must not start another process then. */
 let isEnding = false;
 
 /** The time in milliseconds after which processes that ignore SIGTERM are killed. */
@@ -85,7 +85,7 @@ export class StartedProcess {
     args: readonly string[],
     { cwd, env = {}, isGroup = false }: RunOptions,
   ) {
-    assert.ok(!isEnding, 'a test file that ends must start no process');
+    assert.ok(!isEnding, 'a test file must not start a process while it ends');
     // A program with listeners of its own ends by them.
     for (const signal of ['SIGINT', 'SIGTERM'] as const)
       if (process.listenerCount(signal) === 0) process.once(signal, endAll);

@@ -20,7 +20,7 @@ export async function until<Value>(
     const value = await poll();
     if (value !== undefined && value !== false) return value;
     const passedMs = performance.now() - since;
-    if (passedMs > withinMs) assert.fail(`waited ${withinMs} ms in vain for ${what}`);
+    if (passedMs > withinMs) assert.fail(`waited ${withinMs} ms for ${what}`);
     await wait(Math.min(Math.max(passedMs / 100, 2), 25));
   }
 }

@@ -1,8 +1,8 @@
 // Bun.serve with its routes; runs on Bun, not on Node. Integers of its JSON are exact beyond 2^53.
 import {
   add,
-  animalOf,
-  animalsOf,
+  findPet,
+  listPets,
   host,
   isAllowed,
   isDraft,
@@ -32,12 +32,12 @@ function list(request) {
     limit: searchParams.get('limit') ?? undefined,
     status: searchParams.get('status') ?? undefined,
   });
-  return page === undefined ? refused(400) : Response.json(animalsOf(page.limit, page.status));
+  return page === undefined ? refused(400) : Response.json(listPets(page.limit, page.status));
 }
 
 function get(request) {
-  const animal = animalOf(request.params.petId);
-  return animal === undefined ? refused(404) : Response.json(animal);
+  const pet = findPet(request.params.petId);
+  return pet === undefined ? refused(404) : Response.json(pet);
 }
 
 async function create(request) {

@@ -3,7 +3,7 @@
 const statuses = ['available', 'pending', 'sold'];
 const credential = `Bearer ${process.env.PETSTORE_API_KEYS}`;
 
-const animals = [];
+const pets = [];
 
 /** True if the Authorization header has the valid key. One comparison, the minimum of a peer. */
 export function isAllowed(authorization) {
@@ -11,25 +11,25 @@ export function isAllowed(authorization) {
 }
 
 /** Returns the pet of an id in the path, or undefined. */
-export function animalOf(id) {
-  return animals[Number(id) - 1];
+export function findPet(id) {
+  return pets[Number(id) - 1];
 }
 
 /** Returns the first `limit` pets, of one status if it is given. */
-export function animalsOf(limit, status) {
-  if (status === undefined) return animals.slice(0, limit);
+export function listPets(limit, status) {
+  if (status === undefined) return pets.slice(0, limit);
   const page = [];
-  for (const animal of animals) {
-    if (animal.status === status && page.push(animal) === limit) break;
+  for (const pet of pets) {
+    if (pet.status === status && page.push(pet) === limit) break;
   }
   return page;
 }
 
 /** Adds a pet and returns it. */
 export function add({ name, categoryId, status }) {
-  const animal = { id: animals.length + 1, name, categoryId, status };
-  animals.push(animal);
-  return animal;
+  const pet = { id: pets.length + 1, name, categoryId, status };
+  pets.push(pet);
+  return pet;
 }
 
 /** True if a JSON value is an int64. A number that may have been rounded is not. */
@@ -59,7 +59,7 @@ export function pageOf({ limit = '20', status }) {
 export const problems = {
   400: { code: 'invalid', message: 'The request is against the rules.', status: 400 },
   401: { code: 'unauthorized', message: 'The API key is missing or invalid.', status: 401 },
-  404: { code: 'not_found', message: 'There is no such animal.', status: 404 },
+  404: { code: 'not_found', message: 'There is no such pet.', status: 404 },
 };
 
 /** The JSON Schemas of the specification, for frameworks that use them; `isInt64` is a keyword of the peers. */
@@ -73,7 +73,7 @@ export const schemas = {
       status: { enum: statuses },
     },
   },
-  animal: {
+  pet: {
     type: 'object',
     properties: {
       id: { type: 'integer' },

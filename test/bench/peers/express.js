@@ -2,8 +2,8 @@
 import express from 'express';
 import {
   add,
-  animalOf,
-  animalsOf,
+  findPet,
+  listPets,
   host,
   isAllowed,
   isDraft,
@@ -23,13 +23,13 @@ app.use((request, response, next) => {
 app.get('/v1/pets', (request, response) => {
   const page = pageOf(request.query);
   if (page === undefined) response.status(400).json(problems[400]);
-  else response.type('json').send(writeJson(animalsOf(page.limit, page.status)));
+  else response.type('json').send(writeJson(listPets(page.limit, page.status)));
 });
 
 app.get('/v1/pets/:petId', (request, response) => {
-  const animal = animalOf(request.params.petId);
-  if (animal === undefined) response.status(404).json(problems[404]);
-  else response.type('json').send(writeJson(animal));
+  const pet = findPet(request.params.petId);
+  if (pet === undefined) response.status(404).json(problems[404]);
+  else response.type('json').send(writeJson(pet));
 });
 
 app.post('/v1/pets', express.text({ type: 'application/json' }), (request, response) => {

@@ -4,8 +4,8 @@ import { Ajv } from 'ajv';
 import fastify from 'fastify';
 import {
   add,
-  animalOf,
-  animalsOf,
+  findPet,
+  listPets,
   host,
   isAllowed,
   isInt64,
@@ -15,7 +15,7 @@ import {
 } from './catalogue.js';
 import { readJson } from './exact-json.js';
 
-const { animal, draft, problem, query } = schemas;
+const { pet, draft, problem, query } = schemas;
 const app = fastify();
 
 const validators = {
@@ -45,19 +45,19 @@ app.get(
   {
     schema: {
       querystring: query,
-      response: { 200: { type: 'array', items: animal }, '4xx': problem },
+      response: { 200: { type: 'array', items: pet }, '4xx': problem },
     },
   },
   (request, reply) => {
-    reply.send(animalsOf(request.query.limit, request.query.status));
+    reply.send(listPets(request.query.limit, request.query.status));
   },
 );
 
 app.get(
   '/v1/pets/:petId',
-  { schema: { response: { 200: animal, '4xx': problem } } },
+  { schema: { response: { 200: pet, '4xx': problem } } },
   (request, reply) => {
-    const found = animalOf(request.params.petId);
+    const found = findPet(request.params.petId);
     if (found === undefined) reply.code(404).send(problems[404]);
     else reply.send(found);
   },
@@ -65,7 +65,7 @@ app.get(
 
 app.post(
   '/v1/pets',
-  { schema: { body: draft, response: { 201: animal, '4xx': problem } } },
+  { schema: { body: draft, response: { 201: pet, '4xx': problem } } },
   (request, reply) => {
     reply.code(201).send(add(request.body));
   },

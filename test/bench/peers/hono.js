@@ -4,8 +4,8 @@ import { Hono } from 'hono';
 import { validator } from 'hono/validator';
 import {
   add,
-  animalOf,
-  animalsOf,
+  findPet,
+  listPets,
   host,
   isAllowed,
   isDraft,
@@ -29,13 +29,13 @@ const query = validator(
 );
 app.get('/v1/pets', query, (context) => {
   const { limit, status } = context.req.valid('query');
-  return context.body(writeJson(animalsOf(limit, status)), 200, json);
+  return context.body(writeJson(listPets(limit, status)), 200, json);
 });
 
 app.get('/v1/pets/:petId', (context) => {
-  const animal = animalOf(context.req.param('petId'));
-  if (animal === undefined) return context.json(problems[404], 404);
-  return context.body(writeJson(animal), 200, json);
+  const pet = findPet(context.req.param('petId'));
+  if (pet === undefined) return context.json(problems[404], 404);
+  return context.body(writeJson(pet), 200, json);
 });
 
 app.post('/v1/pets', async (context) => {

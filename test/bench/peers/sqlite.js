@@ -47,7 +47,7 @@ const texts = {
 const storage = {
   durable: true,
   texts,
-  insert: () => Promise.reject(new Error('only texts are asked for')),
+  insert: () => Promise.reject(new Error('only insertText is used')),
   get: async () => undefined,
   list: async () => [],
   close: async () => database.close(),
