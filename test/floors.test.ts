@@ -67,7 +67,7 @@ const libraries: Readonly<Record<string, string>> = {
   'postgres/driver.ts': 'pg',
 };
 /** Each `index.ts` that still holds code. */
-const indexesWithCode: readonly string[] = ['cli/index.ts'];
+const indexesWithCode: readonly string[] = [];
 /** The names that several modules still share. */
 const sharedNames: readonly string[] = [];
 

@@ -129,8 +129,10 @@ function refuseInactive(keys: readonly KeyEntry[]): void {
   if (keys.some(({ expiresAt = Infinity }) => expiresAt > Date.now())) return;
 
   const problem = keys.length === 0 ? 'there is no API key' : 'every API key has expired';
-  const hint = `make one with \`${program} keys add NAME\`, set PETSTORE_API_KEYS`;
-  refuse(`${problem}; ${hint} or start with --dev`);
+  const hint = `make one with \`${program} keys add NAME\` and start again`;
+  refuse(
+    `${problem}; ${hint}, set PETSTORE_API_KEYS, or try the server out with \`${program} --dev\``,
+  );
 }
 
 async function readOrMakeDevKey(): Promise<string> {

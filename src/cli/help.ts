@@ -20,9 +20,9 @@ export function helpRow(head: string, about: readonly [string, ...string[]]): re
   return fits ? [start.padEnd(aboutColumn) + first.trimStart(), ...rest] : [start, ...indented];
 }
 
-/** Returns the lines of a paragraph. */
-export function helpParagraph(text: string): readonly string[] {
-  return fill(text.split(' '), width);
+/** Returns the lines of a paragraph, each after `indent` blanks. */
+export function helpParagraph(text: string, indent: number): readonly string[] {
+  return fill(text.split(' '), width - indent).map((line) => ' '.repeat(indent) + line);
 }
 
 /** Joins words to lines of at most `columns` characters. */

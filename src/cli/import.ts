@@ -6,6 +6,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import {
+  codeOf,
   parseDraft,
   parseJson,
   petFields,
@@ -24,6 +25,7 @@ import {
   printNotice,
   program,
   refuse,
+  showBar,
   showProgress,
 } from './output.js';
 import { readPath, readWholeNumber, type Run, type Setting } from './settings.js';
@@ -86,7 +88,7 @@ export const run: Run = async (settings, [path, ...others]) => {
 
   try {
     for (const { drafts, done } of readBatches(file))
-      showBar('checking', done, (total += drafts.length));
+      showBar('checking', done, countOf((total += drafts.length), 'pet'));
 
     const source = { digest: digestOf(file), startDigests: startDigestsOf(file) };
     const target = await named.openImport(source, logTo(process.stderr));
@@ -100,16 +102,11 @@ export const run: Run = async (settings, [path, ...others]) => {
   if (ignored !== '')
     printNotice(`ignored unknown members: ${ignored}; a pet has ${members.join(', ')}`);
 
+  if (total === 0 && after === 0) printNotice(`${file.name} has no pets`);
   const added = `${countOf(total - before, 'pet')} added to ${named.text}`;
   if (before === 0) return print([added], added);
   await print([`${added}; ${before} of ${file.name} were already there`]);
 };
-
-/** @param done The part of the file that is done, from 0 to 1. */
-function showBar(what: string, done: number, count: number): void {
-  const bar = '#'.repeat(done * 30).padEnd(30, '-');
-  showProgress(`${what} [${bar}] ${Math.floor(done * 100)}% ${countOf(count, 'pet')}`);
-}
 
 /**
  * Reads and checks the file of `--seed`.
@@ -136,12 +133,18 @@ export async function readSeed({ text: path, from }: Setting): Promise<Seed> {
  */
 async function readWhole(path: string, after: number): Promise<DraftFile> {
   const name = path === '-' ? 'standard input' : path;
-  const hint =
-    'name a JSON Lines file, or - for standard input; split a file that is longer than 2 GiB';
+  const tooLong = `${name} is longer than 2 GiB; split it`;
   const readBytes = () => (path === '-' ? buffer(process.stdin) : readFileSync(path));
-  const bytes = await orRefuse(`${name} cannot be read`, hint, readBytes);
-  // For a regular file of that length, `readFileSync` has already thrown.
-  if (bytes.length > maxFileBytes) refuse(`${name} is longer than 2 GiB; split it`);
+  const hint = 'name a JSON Lines file, or - for standard input';
+  const bytes = await orRefuse(`${name} cannot be read`, hint, async () => {
+    try {
+      return await readBytes();
+    } catch (error) {
+      if (codeOf(error) === 'ERR_FS_FILE_TOO_LARGE') refuse(tooLong);
+      throw error;
+    }
+  });
+  if (bytes.length > maxFileBytes) refuse(tooLong);
 
   return draftFile(name, bytes, after);
 }
@@ -231,7 +234,7 @@ async function addAll(file: DraftFile, total: number, target: ImportTarget) {
       );
     }
 
-    showBar('adding', done, addedCount);
+    showBar('adding', done, countOf(addedCount, 'pet'));
   }
 }
 

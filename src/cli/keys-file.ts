@@ -50,9 +50,10 @@ export function readKeysFile(path: string): readonly StoredKey[] {
   } catch (error) {
     // The messages of `parseJson` end with a full stop.
     const reason = plainReason(error).replace(/\.$/, '');
-    const hint = `fix the file, make one with \`${program} keys add NAME\`, or name another`;
-    const options = 'with --keys-file or PETSTORE_KEYS_FILE';
-    refuse(`keys file ${path} cannot be used: ${reason}; ${hint} ${options}`);
+    const create = `make it with \`${program} keys add NAME --keys-file FILE\``;
+    const hint = codeOf(error) === 'ENOENT' ? create : 'fix the file';
+    const options = 'or name another with --keys-file or PETSTORE_KEYS_FILE';
+    refuse(`keys file ${path} cannot be used: ${reason}; ${hint}, ${options}`);
   }
 }
 

@@ -10,8 +10,13 @@ import {
   readKeysIfThere,
   type StoredKey,
 } from './keys-file.js';
-import { print, printNotice, program, quote, quoteWord, refuse } from './output.js';
-import { readDuration, suggestion, type Run } from './settings.js';
+import { countOf, print, printNotice, program, quote, quoteWord, refuse } from './output.js';
+import { readDuration, type Run } from './settings.js';
+import { suggestion } from './suggestion.js';
+import { tableLines } from './table.js';
+
+/** The most keys whose names are compared with a name that is not found. */
+const maxCompared = 1_000;
 
 /**
  * Runs `keys add`, `keys list` or `keys revoke`.
@@ -21,17 +26,17 @@ import { readDuration, suggestion, type Run } from './settings.js';
 export const run: Run = async (settings, [action, name, ...more]) => {
   const path = settings.get('--keys-file', defaultKeysPath).text;
   const expires = settings.find('--expires');
-  if (expires !== undefined && action !== 'add')
-    refuse(`flag ${expires.from} is only for \`keys add\`; leave it out`);
+  const json = settings.find('--json');
+  for (const [setting, only] of [
+    [expires, 'add'],
+    [json, 'list'],
+  ] as const)
+    if (setting !== undefined && action !== only)
+      refuse(`flag ${setting.from} is only for \`keys ${only}\`; leave it out`);
 
   if (action === 'list') {
     if (name !== undefined) refuse('`keys list` takes no name; it lists all keys');
-    const stored = readKeysIfThere(path);
-    if (stored.length > 0) return print(linesOf(stored));
-    const problem = existsSync(path)
-      ? `${path} has no keys`
-      : `the keys file ${path} does not exist`;
-    return printNotice(`${problem}; make a key with \`${program} keys add NAME\``);
+    return list(path, json !== undefined);
   }
 
   if (action !== 'add' && action !== 'revoke')
@@ -77,22 +82,57 @@ async function add(path: string, name: string, lifeMs: number | undefined) {
 
 async function revoke(path: string, name: string) {
   // Checked before `changeKeysFile`, which would create the folder of a missing file.
-  if (readKeysIfThere(path).every((key) => !isSameName(key.name, name)))
-    refuse(
-      `${path} has no key named ${quoteWord(name)}; \`${program} keys list\` prints all names`,
-    );
+  const stored = readKeysIfThere(path);
+  if (stored.every((key) => !isSameName(key.name, name))) {
+    const names = stored.length > maxCompared ? [] : stored.map((key) => quoteWord(key.name));
+    const hint = suggestion(name, names, `; \`${program} keys list\` prints all names`);
+    refuse(`${path} has no key named ${quoteWord(name)}${hint}`);
+  }
 
   await changeKeysFile(path, (present) => present.filter((key) => !isSameName(key.name, name)));
   printNotice(`${name} is revoked; running servers reject it within 2 s`);
 }
 
-function linesOf(stored: readonly StoredKey[]): readonly string[] {
-  const width = stored.reduce((most, { name }) => Math.max(most, name.length), 0);
+/** Prints the keys as a table, or as JSON for programs. */
+async function list(path: string, isJson: boolean): Promise<void> {
+  const stored = readKeysIfThere(path);
+  if (isJson) return print([jsonOf(stored)]);
+  if (stored.length > 0) return print(tableLines([heading, ...rowsOf(stored, Date.now())]));
 
-  return stored.map(({ name, created, expires }) => {
-    const isOver = expires !== undefined && Date.now() >= Date.parse(expires);
-    const end =
-      expires === undefined ? 'never expires' : `${isOver ? 'expired' : 'expires'} ${expires}`;
-    return `${name.padEnd(width)}  created ${created}  ${end}`;
-  });
+  const problem = existsSync(path) ? `${path} has no keys` : `the keys file ${path} does not exist`;
+  printNotice(`${problem}; make a key with \`${program} keys add NAME\``);
+}
+
+/** Returns a JSON array in which `expires` is null for a key that never expires. */
+function jsonOf(stored: readonly StoredKey[]): string {
+  return JSON.stringify(
+    stored.map(({ name, created, expires = null }) => ({ name, created, expires })),
+  );
+}
+
+const heading = ['NAME', 'CREATED', 'EXPIRES'];
+
+function rowsOf(stored: readonly StoredKey[], now: number): readonly (readonly string[])[] {
+  return stored.map(({ name, created, expires }) => [
+    name,
+    new Date(created).toISOString().slice(0, 10),
+    expires === undefined ? 'never' : expiryWords(Date.parse(expires) - now),
+  ]);
+}
+
+/** The units of an expiry, and the least number of milliseconds for which each is used. */
+const units = [
+  { unit: 'day', ms: 86_400_000, least: 2 * 86_400_000 },
+  { unit: 'hour', ms: 3_600_000, least: 2 * 3_600_000 },
+  { unit: 'minute', ms: 60_000, least: 2 * 60_000 },
+  { unit: 'second', ms: 1_000, least: 0 },
+] as const;
+
+/** Returns `in 3 days`, or `expired 2 hours ago` for a time that is over. */
+function expiryWords(msLeft: number): string {
+  // Rounded to whole seconds, so that a key of 90 days that was just made has 90 days.
+  const ms = Math.round(Math.abs(msLeft) / 1_000) * 1_000;
+  const { unit, ms: unitMs } = units.find(({ least }) => ms >= least) ?? units[3];
+  const time = countOf(Math.round(ms / unitMs), unit);
+  return msLeft > 0 ? `in ${time}` : `expired ${time} ago`;
 }

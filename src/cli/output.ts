@@ -43,6 +43,7 @@ export async function orRefuse<Value>(
 
 /** Returns the message of an error. A system error has only its text: no errno, call or path. */
 export function plainReason(error: unknown): string {
+  if (codeOf(error) === 'EISDIR') return 'it is a folder';
   const reason = reasonOf(error);
   const isSystemError = error instanceof Error && 'syscall' in error;
   return isSystemError ? reason.replace(/^(?:\w+ )?[A-Z\d]+: (.*?)(?:, .*)?$/, '$1') : reason;
@@ -107,15 +108,21 @@ export async function print(lines: readonly string[], loss?: string): Promise<vo
   await write(lines.map((line) => `${printable(line)}\n`).join(''), loss);
 }
 
-/** Prints a line in an ANSI colour, such as 31, if the terminal has colours. */
-export async function printInColour(line: string, colour: number): Promise<void> {
-  // FORCE_COLOR makes `hasColors` true for a dumb terminal too.
-  const isDumb = process.env['TERM'] === 'dumb';
-  const hasColours = process.stdout.isTTY && !isDumb && process.stdout.hasColors();
-  await write(
-    hasColours ? `\u001b[${colour}m${printable(line)}\u001b[0m\n` : `${printable(line)}\n`,
-  );
+/** Prints a line with an ANSI attribute, such as 1 for bold or 31 for red, if it is wanted. */
+export async function printInColour(line: string, attribute: number): Promise<void> {
+  const text = printable(line);
+  await write(hasColours(process.stdout) ? `\u001b[${attribute}m${text}\u001b[0m\n` : `${text}\n`);
 }
+
+/** True if the stream gets colours: on a terminal, or elsewhere with FORCE_COLOR. */
+function hasColours({ isTTY }: NodeJS.WriteStream): boolean {
+  const { FORCE_COLOR: force = '', NO_COLOR: no = '' } = process.env;
+  if (isDumb() || no !== '') return false;
+  return force === '' ? isTTY : !['0', 'false'].includes(force);
+}
+
+/** True if the terminal has no escape sequences. */
+const isDumb = () => process.env['TERM'] === 'dumb';
 
 async function write(text: string, loss?: string): Promise<void> {
   const error = await new Promise<unknown>((resolve) => process.stdout.write(text, resolve));
@@ -130,13 +137,37 @@ export function countOf(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? '' : 's'}`;
 }
 
+/** The columns of a line of progress beside its bar, and the fewest columns of a bar. */
+const besideBar = 34;
+const minBar = 5;
+const maxBar = 30;
+
 /**
- * Shows progress in one line of standard error, if that is a terminal with escape sequences. An
+ * Shows progress in one line of standard error, if that is a terminal with escape sequences. The
+ * line is cut at the width of the terminal, because a line that wraps could not be replaced. An
  * empty text clears the line.
  */
 export function showProgress(text: string): void {
-  const isDumb = process.env['TERM'] === 'dumb';
-  if (process.stderr.isTTY && !isDumb) process.stderr.write(`\r${text}\u001b[K`);
+  if (!process.stderr.isTTY || isDumb()) return;
+  const line = [...printable(text)].slice(0, columns() - 1).join('');
+  process.stderr.write(`\r${line}\u001b[K`);
+}
+
+/**
+ * Shows progress with a bar, which has at most 30 columns and is left out on a narrow terminal.
+ *
+ * @param done The part that is done, from 0 to 1.
+ */
+export function showBar(what: string, done: number, counted: string): void {
+  const width = Math.min(maxBar, columns() - besideBar);
+  const bar = width < minBar ? '' : `[${'#'.repeat(done * width).padEnd(width, '-')}] `;
+  showProgress(`${what} ${bar}${Math.floor(done * 100)}% ${counted}`);
+}
+
+/** Returns the columns of the terminal of standard error. A terminal may not know its width. */
+function columns(): number {
+  const { COLUMNS: text = '' } = process.env;
+  return (/^[1-9][0-9]{0,3}$/.test(text) ? Number(text) : process.stderr.columns) || 80;
 }
 
 /** The format of log lines: `text` for people, `json` for programs. */

@@ -9,6 +9,7 @@ import { requireRegularFile } from './files.js';
 import { helpRow } from './help.js';
 import { orRefuse, quote, refuse } from './output.js';
 import type { Setting, Settings } from './settings.js';
+import { suggestion } from './suggestion.js';
 
 /** A plugin that this package contains. */
 interface ShippedPlugin {
@@ -177,8 +178,11 @@ async function loadCors(settings: Settings, from: string): Promise<Plugin> {
 
 /** Loads a plugin that is not shipped, by its path, its file URL or the name of its package. */
 async function loadForeign(text: string, from: string): Promise<Plugin> {
-  const known = [...shipped.keys()].join(', ');
-  const hint = `name an installed package, a path that starts with ./ or /, or one of ${known}`;
+  const known = [...shipped.keys()];
+  const isList = text.split(',').some((name) => shipped.has(name));
+  const hint =
+    'name an installed package, a path that starts with ./ or /, or one of ' +
+    `${known.join(', ')}${isList ? `; give ${from} for each plugin` : suggestion(text, known, '')}`;
 
   if (/^(?!file:)[a-z][\w+.-]*:\/\//i.test(text))
     refuse(`${from} must not be a URL such as ${quote(text)}; ${hint}`);

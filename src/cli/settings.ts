@@ -5,11 +5,30 @@ import { readRegularFile } from './files.js';
 import { helpRow } from './help.js';
 import { orRefuse, quote, quoteWord, refuse } from './output.js';
 import { checkText, type Setting, type TextKind } from './setting-text.js';
+import { suggestion } from './suggestion.js';
 
 export { readPath, type Setting } from './setting-text.js';
 
+/** The commands. A command line without a command is that of `serve`. */
+export const commandNames = [
+  'serve',
+  'keys',
+  'import',
+  'copy',
+  'migrate',
+  'check',
+  'verify',
+] as const;
+
+/** The name of a command. */
+export type CommandName = (typeof commandNames)[number];
+
 /** An option of the process. */
 interface Option {
+  /** The commands that accept the option, and whose help describes it. */
+  readonly of: readonly [CommandName, ...CommandName[]];
+  /** True if the main help describes the option too. */
+  readonly isCommon?: true;
   /** The environment variable; omitted for an option of a command. */
   readonly variable?: string;
   /** The placeholder for the value in the help; omitted for a switch. */
@@ -27,12 +46,15 @@ interface Option {
 /** Every option by its flag, in the order of the help. The API keys have only a variable. */
 const options = {
   '--host': {
+    of: ['serve'],
     variable: 'HOST',
     value: 'ADDRESS',
     about: 'address to listen on',
     fallback: '127.0.0.1',
   },
   '--port': {
+    isCommon: true,
+    of: ['serve'],
     variable: 'PORT',
     value: 'PORT',
     about: 'port to listen on; 0 takes a free one',
@@ -40,6 +62,8 @@ const options = {
   },
 
   '--storage': {
+    isCommon: true,
+    of: ['serve', 'import', 'migrate'],
     variable: 'PETSTORE_STORAGE',
     value: 'STORAGE',
     about: 'file:PATH, memory:, postgres://…',
@@ -47,23 +71,28 @@ const options = {
     holds: 'storage',
   },
   '--seed': {
+    of: ['serve'],
     variable: 'PETSTORE_SEED',
     value: 'FILE',
     about: 'JSON Lines with the pets of an empty storage',
     holds: 'path',
   },
   '--clock': {
+    of: ['serve'],
     variable: 'PETSTORE_CLOCK',
     value: 'TIME',
     about: 'time at which the clock starts; only with memory:',
   },
 
   PETSTORE_API_KEYS: {
+    of: ['serve'],
     variable: 'PETSTORE_API_KEYS',
     about: 'API keys, separated by commas',
     holds: 'key',
   },
   '--keys-file': {
+    isCommon: true,
+    of: ['serve', 'keys'],
     variable: 'PETSTORE_KEYS_FILE',
     value: 'FILE',
     about: 'made by `keys add`; data/keys.json if it exists',
@@ -71,13 +100,16 @@ const options = {
   },
 
   '--plugin': {
+    isCommon: true,
+    of: ['serve'],
     variable: 'PETSTORE_PLUGINS',
     value: 'PLUGIN',
-    about: 'plugin to load, repeatable; see below',
+    about: 'plugin to load, repeatable',
     isRepeatable: true,
     holds: 'plugin',
   },
   '--cors-origin': {
+    of: ['serve'],
     variable: 'PETSTORE_CORS_ORIGINS',
     value: 'ORIGIN',
     about: 'origin whose pages may call the API, repeatable',
@@ -86,18 +118,21 @@ const options = {
   },
 
   '--max-body-bytes': {
+    of: ['serve'],
     variable: 'PETSTORE_MAX_BODY_BYTES',
     value: 'BYTES',
     about: 'longest request body',
     fallback: '65536',
   },
   '--drain': {
+    of: ['serve'],
     variable: 'PETSTORE_DRAIN',
     value: 'SECONDS',
     about: 'keep serving for SECONDS after SIGTERM, with /readyz at 503',
     fallback: '0',
   },
   '--keep-alive': {
+    of: ['serve'],
     variable: 'PETSTORE_KEEP_ALIVE',
     value: 'SECONDS',
     about: 'close a connection after it was idle for SECONDS',
@@ -105,6 +140,7 @@ const options = {
   },
 
   '--node-interface': {
+    of: ['serve'],
     variable: 'PETSTORE_NODE_INTERFACE',
     value: 'NAME',
     about: "auto, check (this Node first), or documented (only Node's documented interface)",
@@ -112,12 +148,14 @@ const options = {
   },
 
   '--base-url': {
+    of: ['serve'],
     variable: 'PETSTORE_BASE_URL',
     value: 'URL',
     about: 'public base URL; its path prefixes links',
     holds: 'text',
   },
   '--staging-base-url': {
+    of: ['serve'],
     variable: 'PETSTORE_STAGING_BASE_URL',
     value: 'URL',
     about: 'public base URL in staging, for OpenAPI',
@@ -125,12 +163,14 @@ const options = {
   },
 
   '--tls-cert': {
+    of: ['serve'],
     variable: 'PETSTORE_TLS_CERT',
     value: 'FILE',
     about: 'certificate chain in PEM, to serve HTTPS',
     holds: 'path',
   },
   '--tls-key': {
+    of: ['serve'],
     variable: 'PETSTORE_TLS_KEY',
     value: 'FILE',
     about: 'private key of the certificate in PEM',
@@ -138,86 +178,93 @@ const options = {
   },
 
   '--log': {
+    of: ['serve'],
     variable: 'PETSTORE_LOG',
     value: 'LEVEL',
     about: 'silent, info or requests',
     fallback: 'info',
   },
   '--log-format': {
+    of: ['serve'],
     variable: 'PETSTORE_LOG_FORMAT',
     value: 'FORMAT',
     about: 'text (default on a terminal) or json',
   },
 
-  '--dev': { about: 'try it out: make data/dev-key, print a curl command, serve /docs' },
-
-  '--expires': {
-    value: 'TIME',
-    about: 'with `keys add`: lifetime, such as 90d, 12h, 30m, 60s',
+  '--dev': {
+    isCommon: true,
+    of: ['serve'],
+    about: 'try it out: make data/dev-key, print a curl command, serve /docs',
   },
+
+  '--json': { of: ['keys'], about: '`keys list` as a JSON array, with exact times' },
+  '--expires': { of: ['keys'], value: 'TIME', about: 'lifetime, such as 90d, 12h, 30m, 60s' },
   '--after': {
+    of: ['import'],
     value: 'LINE',
-    about: 'with `import`: skip the lines up to this one',
+    about: 'skip the lines up to this one',
     fallback: '0',
   },
   '--salvage': {
+    of: ['check'],
     value: 'OUT',
-    about: 'with `check`: save what is sound to a new file',
+    about: 'save what is sound to a new file',
     holds: 'path',
   },
   '--from': {
+    of: ['copy'],
     variable: 'PETSTORE_FROM',
     value: 'STORAGE',
-    about: 'with `copy`: storage to copy from',
+    about: 'storage to copy from',
     holds: 'storage',
   },
   '--to': {
+    of: ['copy'],
     variable: 'PETSTORE_TO',
     value: 'STORAGE',
-    about: 'with `copy`: storage to copy to',
+    about: 'storage to copy to',
     holds: 'storage',
   },
 
-  '--print': { about: 'with `migrate`: print the SQL for a database administrator' },
+  '--print': { of: ['migrate'], about: 'print the SQL for a database administrator' },
 
   '--key': {
+    of: ['verify'],
     variable: 'PETSTORE_KEY',
     value: 'KEY',
-    about: 'with `verify`: API key of the server; `ps` shows a flag',
+    about: 'API key of the server; `ps` shows a flag',
     holds: 'key',
   },
-  '--key-file': {
-    value: 'FILE',
-    about: 'with `verify`: file with the API key',
-    holds: 'path',
-  },
+  '--key-file': { of: ['verify'], value: 'FILE', about: 'file with the API key', holds: 'path' },
   '--category': {
+    of: ['verify'],
     value: 'N',
-    about: 'with `verify`: category of the pets that are added',
+    about: 'category of the pets that are added',
     fallback: '5',
   },
   '--level': {
+    of: ['verify'],
     value: 'LEVEL',
-    about: 'with `verify`: specification, http or full',
+    about: 'specification, http or full',
     fallback: 'full',
   },
-  '--slow': { about: 'with `verify`: also try the deadlines (half a minute)' },
+  '--slow': { of: ['verify'], about: 'also try the deadlines (half a minute)' },
   '--format': {
+    of: ['verify'],
     value: 'FORMAT',
-    about: 'with `verify`: text, json, junit or markdown',
+    about: 'text, json, junit or markdown',
     fallback: 'text',
   },
-  '--only': { value: 'RULES', about: 'with `verify`: only these rules, such as C7,S1' },
-  '--list': { about: 'with `verify`: print the rules, and where each is written' },
-  '--timeout': {
-    value: 'SECONDS',
-    about: 'with `verify`: time for one response',
-    fallback: '10',
-  },
-  '--allow-untried': { about: 'with `verify`: exit with 0 if rules were not tried' },
+  '--only': { of: ['verify'], value: 'RULES', about: 'only these rules, such as C7,S1' },
+  '--list': { of: ['verify'], about: 'print the rules, and where each is written' },
+  '--timeout': { of: ['verify'], value: 'SECONDS', about: 'time for one response', fallback: '10' },
+  '--allow-untried': { of: ['verify'], about: 'exit with 0 if rules were not tried' },
 
-  '--help': { about: 'print this help; also -h' },
-  '--version': { about: 'print the version; also -v' },
+  '--help': { of: commandNames, about: 'print the help of the command; also -h' },
+  '--version': {
+    of: commandNames,
+    about: 'print the version, the Node and the mode of the server; also -v',
+  },
 } as const satisfies Readonly<Record<string, Option>>;
 
 /** The name of an option: its flag, or its variable if it has no flag. */
@@ -226,28 +273,33 @@ export type OptionName = keyof typeof options;
 const isOption = (text: string): text is OptionName => Object.hasOwn(options, text);
 const optionOf = (name: OptionName): Option => options[name];
 const names = Object.keys(options).filter(isOption);
+const isFlag = (name: string) => name.startsWith('--');
 const shortNames: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
-/** The options of commands that have a variable too. */
-const commandOptions: readonly OptionName[] = ['--from', '--to', '--key'];
-
-/** The options of a server start. */
-export const serverOptions = names.filter(
-  (name) =>
-    name === '--dev' || (optionOf(name).variable !== undefined && !commandOptions.includes(name)),
+/** The environment variables of all options. */
+export const variableNames: readonly string[] = names.flatMap(
+  (name) => optionOf(name).variable ?? [],
 );
 
-/** Returns the lines of the help about options, all of them by default. */
-export function optionsHelp(some: readonly OptionName[] = names): readonly string[] {
-  return some.flatMap((name) => {
-    const { variable, value, about, fallback } = optionOf(name);
-    const isFlag = name.startsWith('--');
-    return helpRow(isFlag && value !== undefined ? `${name} ${value}` : name, [
-      about,
-      ...(isFlag && variable !== undefined ? [`[${variable}]`] : []),
-      ...(fallback === undefined ? [] : [`(default ${fallback})`]),
-    ]);
-  });
+/** Returns the lines of the help about the options of a command. */
+export function optionsHelp(command: CommandName): readonly string[] {
+  return names.filter((name) => optionOf(name).of.includes(command)).flatMap(optionHelp);
+}
+
+/** Returns the lines of the main help about options: the common ones, or those of every command. */
+export function mainOptionsHelp(which: 'common' | 'general'): readonly string[] {
+  const isCommon = (name: OptionName) => optionOf(name).isCommon === true;
+  const isGeneral = (name: OptionName) => optionOf(name).of.length === commandNames.length;
+  return names.filter(which === 'common' ? isCommon : isGeneral).flatMap(optionHelp);
+}
+
+function optionHelp(name: OptionName): readonly string[] {
+  const { variable, value, about, fallback } = optionOf(name);
+  return helpRow(value === undefined ? name : `${name} ${value}`, [
+    about,
+    ...(isFlag(name) && variable !== undefined ? [`[${variable}]`] : []),
+    ...(fallback === undefined ? [] : [`(default ${fallback})`]),
+  ]);
 }
 
 /** The settings of this process. A flag overrides the environment, which overrides the default. */
@@ -274,7 +326,11 @@ export class Settings {
   #readFlag(word: string, rest: string[]): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     const name = isOption(flag) ? flag : shortNames[flag];
-    if (name === undefined) refuse(`unknown flag ${quoteWord(flag)}${suggestion(flag, names)}`);
+    if (name === undefined)
+      refuse(
+        `unknown flag ${quoteWord(flag)}` +
+          suggestion(flag, [...Object.keys(shortNames), ...names.filter(isFlag)]),
+      );
 
     const { value: valueWord, isRepeatable } = optionOf(name);
     const before = this.#given.get(name);
@@ -291,9 +347,14 @@ export class Settings {
   }
 
   /** @throws Refusal if a flag is not an option of the command */
-  refuseOthers(known: readonly OptionName[], command: string): void {
-    const other = [...this.#given.keys()].find((name) => !known.includes(name));
-    if (other !== undefined) refuse(`flag ${other} is not for ${command}; leave it out`);
+  refuseOthers(command: CommandName): void {
+    const other = [...this.#given.keys()].find((name) => !optionOf(name).of.includes(command));
+    if (other === undefined) return;
+
+    const [place, ...others] = [command, ...optionOf(other).of].map((name) =>
+      name === 'serve' ? 'a start' : name,
+    );
+    refuse(`flag ${other} is not for ${place}, only for ${others.join(', ')}; leave it out`);
   }
 
   /**
@@ -345,39 +406,20 @@ function checkedSetting(name: OptionName, setting: Setting): Setting {
 export type Run = (settings: Settings, operands: readonly string[]) => Promise<void>;
 
 /**
- * Returns the hint of a message about an unknown word: the known words with the same letters, else
- * those with the longest prefix.
- */
-export function suggestion(word: string, known: readonly string[]): string {
-  const letters = (text: string) => [...text].sort().join('');
-  const swapped = known.filter((other) => letters(other) === letters(word));
-  if (swapped.length > 0) return `; did you mean ${swapped.join(' or ')}?`;
-
-  const sharedLength = (other: string) => {
-    let length = 0;
-    while (length < word.length && word[length] === other[length]) length++;
-    return length;
-  };
-
-  const dashes = /^-*/.exec(word)?.[0].length ?? 0;
-  const longest = Math.max(...known.map(sharedLength));
-  if (longest <= dashes) return '; --help lists all';
-  return `; did you mean ${known.filter((other) => sharedLength(other) === longest).join(' or ')}?`;
-}
-
-/**
  * Parses the text of a setting.
  *
+ * @param hint The end of the message about a value that is not secret.
  * @throws Refusal with the rule if `parse` returns undefined
  */
 export function read<T>(
   { text, from, isSecret = false }: Setting,
   parse: (text: string) => T | undefined,
   rule: string,
+  hint = '',
 ): T {
   const value = parse(text);
   if (value !== undefined) return value;
-  refuse(`${from} must be ${rule}${isSecret ? '' : `, not ${quote(text)}`}`);
+  refuse(`${from} must be ${rule}${isSecret ? '' : `, not ${quote(text)}${hint}`}`);
 }
 
 /**
@@ -400,7 +442,8 @@ export function readWholeNumber(setting: Setting, least: number, most: number): 
  * @throws Refusal
  */
 export function readWord<Word extends string>(setting: Setting, words: readonly Word[]): Word {
-  return read(setting, (text) => words.find((word) => word === text), `one of ${words.join(', ')}`);
+  const parse = (text: string) => words.find((word) => word === text);
+  return read(setting, parse, `one of ${words.join(', ')}`, suggestion(setting.text, words, ''));
 }
 
 /** Parses a date, or a time with its zone, to milliseconds since the epoch; NaN if not valid. */

@@ -19,7 +19,7 @@ import { baseUrlRule, isBaseUrl, largestBodyBytes } from '../options.js';
 import { denialOf, detailOf } from '../errors.js';
 import { largestKeepAliveSeconds } from '../http/index.js';
 import { openApiKeys, type ApiKeys } from './api-keys.js';
-import { logTo, plainReason, refuse } from './output.js';
+import { logTo, plainReason, quoteWord, refuse } from './output.js';
 import { loadPlugins } from './plugins.js';
 import { requestLog } from './request-log.js';
 import {
@@ -58,7 +58,12 @@ interface Server extends Options {
  * @throws Refusal
  * @throws PetstoreError `storage_…`
  */
-export const run: Run = async (settings) => {
+export const run: Run = async (settings, [operand]) => {
+  if (operand !== undefined)
+    refuse(
+      `\`serve\` takes no operand; leave ${quoteWord(operand)} out, or write a flag before it`,
+    );
+
   // `listen` refuses these runtimes too, but only after files were created.
   if ('Bun' in globalThis || 'Deno' in globalThis)
     refuse('a server needs Node; on this runtime give petstore.fetch to Bun.serve or Deno.serve');
@@ -116,8 +121,9 @@ async function readOptions(settings: Settings) {
   const hostSetting = settings.get('--host');
   const host = read(
     hostSetting,
-    (text) => (/^[0-9A-Za-z_.:%-]{1,253}$/.test(text) ? text : undefined),
-    'an address or a host name such as 127.0.0.1 or ::1',
+    // One colon is that of a port; an IPv6 address has several.
+    (text) => (/^(?![^:]*:[^:]*$)[0-9A-Za-z_.:%-]{1,253}$/.test(text) ? text : undefined),
+    'an address or a host name such as 127.0.0.1 or ::1, without a port',
   );
   const portSetting = settings.get('--port');
   const port = readWholeNumber(portSetting, 0, 65_535);

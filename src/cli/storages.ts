@@ -14,6 +14,7 @@ import {
 } from '../index.js';
 import { program, refuse } from './output.js';
 import type { Setting } from './settings.js';
+import { suggestion } from './suggestion.js';
 
 /** A durable storage that an option names. */
 export interface NamedStorage {
@@ -111,6 +112,16 @@ function namedFile(text: string): NamedStorage {
   };
 }
 
+/**
+ * Returns the end of the message about a text that is no storage. It shows only a path, because
+ * another text may contain a password.
+ */
+function storageHint(text: string): string {
+  if (/^[\w./-]{1,60}\.jsonl?$/.test(text)) return `; did you mean file:${text}?`;
+  const scheme = /^[a-z]*/i.exec(text)?.[0] ?? '';
+  return suggestion(scheme, ['file:', 'memory:', 'postgres:'], '');
+}
+
 async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
   // Loaded on demand, so that a server without a database starts faster.
   const postgres = await import('../postgres/index.js');
@@ -118,7 +129,7 @@ async function namedDatabase(url: string, from: string): Promise<NamedStorage> {
   if (!postgres.isDatabaseUrl(url))
     refuse(
       `${from} must be file:PATH, such as file:data/pets.jsonl, memory:, ` +
-        'or a URL such as postgres://user:password@host:5432/name',
+        `or a URL such as postgres://user:password@host:5432/name${storageHint(url)}`,
     );
   const problem = postgres.databaseUrlProblem(url);
   if (problem !== undefined) refuse(`${from} is not a valid URL of a database: ${problem}`);

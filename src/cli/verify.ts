@@ -65,6 +65,9 @@ export const run: Run = async (settings, [address, ...others]) => {
       { text: address, from: 'URL' },
       parseUrl,
       'a URL such as http://127.0.0.1:3000/v1, without user, query and fragment',
+      /^[\w.-]{1,60}(:\d{1,5})?(\/[\w/-]{0,20})?$/.test(address)
+        ? `; did you mean http://${address}?`
+        : '',
     ),
     key: await keyOf(settings),
     category: read(

@@ -64,18 +64,19 @@ describe('the keys command', { concurrency: 4 }, () => {
   );
 
   testInFolder(
-    'keys list prints names and times but no key or digest, and keys revoke removes a key',
+    'keys list prints a table of names and times but no key or digest, and keys revoke removes a key',
     async (here) => {
       const key = await addKey(here, 'alice');
       await addKey(here, 'bob the builder', '--expires', '90d');
       const { stdout } = await here.command('keys list');
-      assert.match(
-        stdout,
-        /^alice +created \d{4}-\S+Z +never expires\nbob the builder +created \S+Z +expires \S+Z\n$/,
+      const today = new RegExp(
+        '^NAME {13}CREATED {5}EXPIRES\nalice {12}\\d{4}-\\d\\d-\\d\\d {2}never\n' +
+          'bob the builder {2}\\d{4}-\\d\\d-\\d\\d {2}in 90 days\n$',
       );
+      assert.match(stdout, today);
       assert.ok(!stdout.includes(key) && !/[0-9a-f]{64}/.test(stdout));
       await here.done('keys revoke alice');
-      await here.prints('keys list', /^bob the builder [^\n]*\n$/);
+      await here.prints('keys list', /^NAME [^\n]*\nbob the builder [^\n]*\n$/);
     },
   );
 
@@ -91,24 +92,60 @@ describe('the keys command', { concurrency: 4 }, () => {
       assert.equal(Date.parse(expires) - Date.parse(created), ms);
     });
 
-  for (const [what, expires, message] of [
+  for (const [hours, words] of [
+    [90 * 24, 'in 90 days'],
+    [2 * 24, 'in 2 days'],
+    [2 * 24 - 1, 'in 47 hours'],
+    [2, 'in 2 hours'],
+    [1, 'in \\d\\d minutes'],
+    [-1, 'expired \\d\\d minutes ago'],
+    [-24, 'expired 24 hours ago'],
+    [-400 * 24, 'expired 400 days ago'],
+  ] as const)
+    testInFolder(`keys list shows an expiry ${hours} hours away as ${words}`, async (here) => {
+      // Ten minutes more, which a slow machine may need for the test.
+      const expires = new Date(Date.now() + hours * 3_600_000 + 600_000).toISOString();
+      here.write(file, textOf(entry('a', 'x', { expires })));
+      await here.prints('keys list', new RegExp(`\n.*  ${words}\n$`));
+    });
+
+  for (const [what, expires, words] of [
     ['in the past is listed as expired', '2020-01-01T00:00:00Z', 'expired'],
-    ['in a zone where it is still the day before is valid', '2028-02-29T23:30:00-05:00', 'expires'],
-    [
-      'in a zone where it is already the day after is valid',
-      '2028-03-01T00:30:00+05:00',
-      'expires',
-    ],
-    ['on 29 February of a leap year is valid', '2028-02-29', 'expires'],
+    ['in a zone where it is still the day before is valid', '9028-02-29T23:30:00-05:00', 'in'],
+    ['in a zone where it is already the day after is valid', '9028-03-01T00:30:00+05:00', 'in'],
+    ['on 29 February of a leap year is valid', '9028-02-29', 'in'],
   ] as const)
     testInFolder(
-      `an expiry ${what}`,
+      `an expiry ${what}, and --json prints it unchanged`,
       { [file]: textOf(entry('a', 'x', { expires })) },
       async (here) => {
-        const { stdout } = await here.command('keys list');
-        assert.ok(stdout.includes(` ${message} ${expires.slice(0, 4)}`), stdout);
+        await here.prints('keys list', new RegExp(`  ${words} \\d+ days`));
+        const [{ name, created }] = keysIn(here);
+        const text = JSON.stringify([{ name, created, expires }]);
+        await here.prints('keys list --json', `${text}\n`);
       },
     );
+
+  testInFolder('keys list --json prints null for no expiry, and an empty array', async (here) => {
+    await here.prints('keys list --json', '[]\n');
+    await addKey(here, 'alice');
+    const { stdout } = await here.done('keys list --json');
+    assert.deepEqual(
+      JSON.parse(stdout).map(({ name, expires }: Record<string, unknown>) => [name, expires]),
+      [['alice', null]],
+    );
+  });
+
+  testInFolder(
+    'keys list aligns names of any script',
+    { [file]: textOf(...['ab', '動物', 'e\u0301e\u0301'].map((name) => entry(name, name))) },
+    async (here) => {
+      const { stdout } = await here.done('keys list');
+      // Two letters of Han take four columns, and a combining accent takes none.
+      const cells = stdout.match(/^(?!NAME).*?(?=2026)/gm);
+      assert.deepEqual(cells, ['ab    ', '動物  ', 'e\u0301e\u0301    ']);
+    },
+  );
 
   testRefusals({
     // no action
@@ -126,6 +163,8 @@ describe('the keys command', { concurrency: 4 }, () => {
     'keys revoke nobody': /no key named nobody/,
     // --expires for list
     'keys list --expires 1d': /--expires/,
+    // --json for add
+    'keys add a --json': /--json is only for `keys list`/,
     // a file that cannot be created
     'keys add a --keys-file /proc/keys.json': /\/proc\/keys\.json.*--keys-file/,
     // a folder that cannot be created, in which Node’s recursive mkdir never returns
@@ -174,21 +213,23 @@ describe('the keys command', { concurrency: 4 }, () => {
       // a name that is taken
       'keys add alice': /already has a key named alice/,
       // revoking a name that others do not have
-      'keys revoke bob': /no key named bob/,
+      'keys revoke bob': /no key named bob; `node dist\/server\.js keys list` prints all names/,
+      // revoking a misspelt name
+      'keys revoke Alcie': /no key named Alcie; did you mean alice\?/,
     },
     { [file]: textOf(entry('alice', 'x')) },
   );
 
   testInFolder('accepts flags anywhere before --, and only operands after it', async (here) => {
     await here.done('--expires 1d keys add -- --alice');
-    await here.prints('keys list', /^--alice .* expires/);
+    await here.prints('keys list', /^NAME .*\n--alice .* in 24 hours\n$/);
   });
 
   testInFolder('uses the file of --keys-file or PETSTORE_KEYS_FILE', async (here) => {
     await addKey(here, 'alice', '--keys-file', 'one.json');
     await here.command('PETSTORE_KEYS_FILE=one.json keys add bob');
     assert.deepEqual(here.names(), ['one.json']);
-    await here.prints('keys list --keys-file=one.json', /^alice .*\nbob .*\n$/);
+    await here.prints('keys list --keys-file=one.json', /^NAME .*\nalice .*\nbob .*\n$/);
   });
 
   testInFolder(
@@ -243,7 +284,7 @@ describe('the keys command', { concurrency: 4 }, () => {
       /data\/keys\.json is full: its limits are 100000 keys/,
     );
     const { stdout } = await here.command('keys list');
-    assert.equal(stdout.split('\n').length, 100_001);
+    assert.equal(stdout.split('\n').length, 100_002);
     await here.done(['keys', 'revoke', 'key 77777']);
     await here.done('keys add one-more');
     here.write(file, textOf(...many, entry('too many', 'x')));
@@ -280,7 +321,7 @@ describe('the keys command', { concurrency: 4 }, () => {
       symlinkSync('folder/other.json', here.at('link.json'));
       for (const name of ['alice', 'bob']) await addKey(here, name, '--keys-file', 'link.json');
       await here.done('keys revoke alice --keys-file link.json');
-      await here.prints('keys list --keys-file real/keys.json', /^carol .*\nbob .*\n$/);
+      await here.prints('keys list --keys-file real/keys.json', /^NAME .*\ncarol .*\nbob .*\n$/);
       assert.deepEqual(here.names('real'), ['keys.json', 'other.json']);
       await here.refuses(
         'keys add bob --keys-file link.json',

@@ -70,11 +70,11 @@ describe('the text of a setting', { concurrency: 4 }, () => {
   testInFolder(
     'C76 refuses a stray character at the ends of each variable and changes no file',
     async (here) => {
-      const { stdout: help } = await here.command('--help');
-      const variables = [...help.matchAll(/\[([A-Z_]+)\]|^ {2}([A-Z_]+) /gm)].map(
-        ([, option, own]) => option ?? own ?? '',
-      );
-      assert.deepEqual(variables.sort(), Object.keys(values).sort());
+      const help = await here.allHelp();
+      const variables = [
+        ...help.matchAll(/\[((?!COMMAND)[A-Z_]+)\]|^ {2}(PETSTORE_[A-Z_]+) /gm),
+      ].map(([, option, own]) => option ?? own ?? '');
+      assert.deepEqual([...new Set(variables)].sort(), Object.keys(values).sort());
 
       for (const [name, value] of Object.entries(values))
         for (const stray of ['\r', '\t', '\u00a0', '\ufeff', '\u0007', '\ufffd', '"', "'"]) {

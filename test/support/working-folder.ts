@@ -28,6 +28,9 @@ function wordsOf(line: CommandLine): readonly string[] {
   return line === '' ? [] : line.split(' ');
 }
 
+/** The commands of the program. */
+export const commandNames = ['serve', 'keys', 'import', 'copy', 'migrate', 'check', 'verify'];
+
 /** A folder with the given files, which is removed after the test. */
 export class WorkingFolder {
   readonly path: string;
@@ -83,6 +86,14 @@ export class WorkingFolder {
     const ended = await this.command(line);
     assert.equal(ended.code, 0, ended.stderr);
     return ended;
+  }
+
+  /** Returns the main help and the help of each command. */
+  async allHelp(): Promise<string> {
+    const texts: string[] = [];
+    for (const line of ['--help', ...commandNames.map((name) => `help ${name}`)])
+      texts.push((await this.done(line)).stdout);
+    return texts.join('\n');
   }
 
   /** Runs a command line, and checks that it exits with 0 and prints only `stdout`. */
