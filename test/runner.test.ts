@@ -101,6 +101,31 @@ testInFolder(
   },
 );
 
+testInFolder(
+  'a warning of Node fails the test, in its own process and in one that it starts',
+  {
+    'warning.test.mjs': `import { test } from 'node:test';
+    import { StartedProcess } from ${JSON.stringify(import.meta.resolve('./support/process.js'))};
+    const start = (code) => new StartedProcess(process.execPath, ['-e', code], { cwd: '.' }).ended;
+    test('own', () => new Promise((resolve) => {
+      process.emitWarning('leak of the test');
+      setTimeout(resolve, 100);
+    }));
+    test('child', () => start('process.emitWarning("leak of a child")'));
+    test('none', () => start('process.emitWarning("new", "ExperimentalWarning")'));`,
+  },
+  async (here) => {
+    const args = ['--test', '--test-reporter=tap', 'warning.test.mjs'];
+    const runner = new StartedProcess(process.execPath, args, { cwd: here.path });
+    const { stdout } = await runner.ended;
+    assert.match(stdout, /^ *not ok 1 - own$/m);
+    assert.match(stdout, /leak of the test/);
+    assert.match(stdout, /^ *not ok 2 - child$/m);
+    assert.match(stdout, /Warning: leak of a child/);
+    assert.match(stdout, /^ *ok 3 - none$/m);
+  },
+);
+
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   const ours = import.meta.resolve('./support/process.js');
   testInFolder(

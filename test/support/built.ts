@@ -5,6 +5,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import './environment.js';
+import './warnings.js';
 
 /** Returns the first script of a build whose source was changed later, or deleted. */
 export function outdated(sources: string, build: string): string | undefined {

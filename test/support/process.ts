@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { atEnd, type Ending } from './at-end.js';
 import { childEnvironment } from './environment.js';
 import { until } from './waiting.js';
+import { warningIn } from './warnings.js';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const serverFile = join(root, 'dist/server.js');
@@ -111,7 +112,10 @@ export class StartedProcess {
       this.child.once('error', (error) => (over(), reject(error)));
       this.child.once('close', (code, signal) => {
         over();
-        resolve({ code, signal, stdout: this.stdout, stderr: this.stderr });
+        const warning = warningIn(this.stderr);
+        if (warning === undefined)
+          resolve({ code, signal, stdout: this.stdout, stderr: this.stderr });
+        else reject(new assert.AssertionError({ message: `${command} warned: ${warning}` }));
       });
     });
   }
