@@ -4,8 +4,8 @@ import { PetstoreError } from './errors.js';
 import { replyTo, SharedResponse, type Reply } from './reply.js';
 
 /**
- * Returns the name of the API key with this token, or undefined if the token is not valid. Its time
- * must not depend on how much of a key the token has right.
+ * Returns the name of the API key with this token, or undefined if the token is not valid. Its
+ * duration must not reveal how many characters of a wrong token are right.
  */
 export type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
 
@@ -61,7 +61,7 @@ export class KeyRing {
   readonly #clock: () => number;
 
   /**
-   * The accepted tokens with their keys. A SHA-256 per request would be 24 % of a small response
+   * The accepted tokens with their keys. Hashing each request's token would take 24 % of a response
    * (`make bench PARTS=speed`).
    */
   readonly #accepted = new Map<string, KeyEntry>();

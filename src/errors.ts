@@ -39,7 +39,7 @@ export const errorCodes = Object.freeze({
   gateway_timeout: { status: 504 },
 } satisfies Record<string, CodeMeaning>);
 
-/** Returns the meaning of a code; undefined for one that an Error body never has. */
+/** Returns the meaning of a code; undefined if the code never occurs in an Error body. */
 export function meaningOf(code: string): CodeMeaning | undefined {
   const codes: Readonly<Record<string, CodeMeaning>> = errorCodes;
   return Object.hasOwn(codes, code) ? codes[code] : undefined;
@@ -49,8 +49,8 @@ export function meaningOf(code: string): CodeMeaning | undefined {
 export type ReplyErrorCode = keyof typeof errorCodes;
 
 /**
- * All codes. Those of storages never reach a client: the storage is damaged or a copy differs (F3),
- * is in use (F4), or cannot be created, read or written (F7).
+ * All codes. Clients never get the codes of storages, which mean that the storage is damaged or a
+ * copy differs (F3), is in use (F4), or cannot be created, read or written (F7).
  */
 export type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
@@ -148,13 +148,14 @@ export function shortly(value: unknown): string {
 }
 
 /**
- * True if it is a valid header value (RFC 9110 section 5.5): one line of single-byte characters.
+ * True if a value is a valid header value (RFC 9110 section 5.5): one line of single-byte
+ * characters.
  */
 export function isHeaderValue(value: unknown): value is string {
   return typeof value === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
 }
 
-/** True if it is a PetstoreError. Never throws, even for a revoked proxy. */
+/** True if a value is a PetstoreError. Never throws, even for a revoked proxy. */
 export function isPetstoreError(thrown: unknown): thrown is PetstoreError {
   try {
     return thrown instanceof PetstoreError;
@@ -190,9 +191,9 @@ export function denialOf(thrown: unknown): string | undefined {
   const permission = 'permission' in thrown ? thrown.permission : undefined;
   const resource = 'resource' in thrown ? thrown.resource : undefined;
   const what = typeof resource === 'string' && resource !== '' ? `access to ${resource}` : 'it';
-  // Where the error does not name the permission, its message may name the flag.
+  // If the error does not name the permission, its message may name the flag.
   const flag = permissionFlags[String(permission)] ?? /--allow-[a-z-]+/.exec(thrown.message)?.[0];
-  // Some functions, such as fsync, are disabled altogether.
+  // The permission model disables some functions, such as fsync, whatever the flags.
   const hint =
     flag === undefined
       ? `${thrown.message.replace(/\.$/, '')}; start Node without --permission`

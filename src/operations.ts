@@ -172,7 +172,7 @@ function createPet(
         ? insert()
         : insertHeld(insert, hold, heldKeys, keyUse?.key));
 
-      // Without Location once the route of one pet is gone (C30).
+      // No Location after the sunset of the route of one pet (C30).
       return jsonReply(
         201,
         json,

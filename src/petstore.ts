@@ -156,7 +156,7 @@ interface Parts extends ResolvedOptions {
   readonly hooks: Hooks;
 }
 
-/** The path of every request, and the state of the petstore. */
+/** Takes each request through all steps, and holds the state of the petstore. */
 class RequestService implements PetstoreService {
   /**
    * The state of the petstore. `draining` changes only `/readyz`. While `stopping`, connections
@@ -264,7 +264,7 @@ class RequestService implements PetstoreService {
     if (this.#isOutdated(message, resource)) throw storageReset;
   }
 
-  /** Refuses the requests that arrived before, because the storage was just reset (C71). */
+  /** Notes a reset of the storage, so that requests that arrived before it are refused (C71). */
   reset(): void {
     this.resets++;
     this.#endWaits();
@@ -287,7 +287,9 @@ class RequestService implements PetstoreService {
     for (const callback of callbacks) callback();
   }
 
-  /** Calls back when a wait becomes pointless; see `PluginRequest`. The callback never throws. */
+  /**
+   * Calls back when a delay is no longer useful; see `PluginRequest`. The callback never throws.
+   */
   onAbandoned(message: Message, callback: () => void): void {
     this.#hasWaited.add(message);
     const callbacks = this.#waits.get(message);

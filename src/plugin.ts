@@ -126,9 +126,9 @@ export interface PluginRequest {
    */
   readonly address: string | undefined;
   /**
-   * Calls back, at most once, when a wait for this request becomes pointless: its client is gone or
-   * has closed its side of the connection, the petstore closes, or the storage was reset. If it is
-   * pointless already, it calls back at once.
+   * Calls back, at most once, when delaying this request is no longer useful: the client has
+   * disconnected or closed its side of the connection, the petstore closes, or the storage was
+   * reset. If one of these has happened already, it calls back at once.
    */
   readonly onAbandoned: (callback: () => void) => void;
 }
@@ -222,7 +222,7 @@ interface Call {
 
 /** The functions of the petstore that the hooks call. */
 interface RequestState {
-  /** Calls back when a wait for a request becomes pointless; see `PluginRequest`. */
+  /** Calls back when delaying a request is no longer useful; see `PluginRequest`. */
   readonly onAbandoned: (message: Message, callback: () => void) => void;
   /** @throws PetstoreError `unavailable` if the request is outdated by a reset (C71) */
   readonly checkCurrent: (message: Message, resource: Resource) => void;
@@ -417,7 +417,7 @@ export class Hooks {
       void this.#guard('watch a reply', () => watcher(event, request));
   }
 
-  /** Returns the one object that plugins see of a request. */
+  /** Returns the object that all hooks get for a request. */
   #requestOf(message: Message, route: string, keyName?: string): AcceptedRequest;
   #requestOf(message: Message, route?: string, keyName?: string): PluginRequest;
   #requestOf(message: Message, route?: string, keyName?: string): PluginRequest {
@@ -443,7 +443,7 @@ export class Hooks {
   }
 
   /**
-   * Returns the OpenAPI document with the changes of plugins. One that fails is left out whole.
+   * Returns the OpenAPI document with the changes of plugins. A change that fails is dropped.
    */
   described(document: OpenApiDocument): OpenApiDocument {
     let described = document;
@@ -459,7 +459,9 @@ export class Hooks {
     return described;
   }
 
-  /** @throws TypeError if a change returned something that would be lost, or made no JSON */
+  /**
+   * @throws TypeError if a change returned a new document or a promise, or the draft is not JSON
+   */
   #checkChange(draft: OpenApiDocument, returned: unknown): void {
     if (isThenable(returned)) {
       void this.#guard('describe itself', () => returned);
@@ -502,7 +504,7 @@ function checkFunction<Hook>(name: string, hook: Hook): Hook {
   throw new TypeError(`${name} takes a function, not ${shortly(hook)}`);
 }
 
-/** @throws TypeError if a plugin returned a function, because that is the plugin. */
+/** @throws TypeError if a plugin returned a function, because that function is the plugin */
 function checkStarted(plugin: Plugin, result: unknown): void {
   if (typeof result !== 'function') return;
   const name = plugin.name || 'a plugin';

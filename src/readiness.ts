@@ -1,7 +1,7 @@
 /** The check behind `/readyz`. */
 import { performance } from 'node:perf_hooks';
 
-/** For how many ms a verdict is kept. */
+/** The time in ms for which a result is reused. */
 const verdictMs = 1_000;
 
 /**

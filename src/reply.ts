@@ -55,7 +55,7 @@ export class SharedResponse implements Reply {
  */
 export class Pieces {
   readonly parts: readonly ByteString[];
-  /** In bytes. */
+  /** The length in bytes. */
   readonly length: number;
 
   constructor(parts: readonly ByteString[]) {
@@ -159,7 +159,7 @@ const separateHeaders =
   /^(?:connection|content-length|content-type|cache-control|date|keep-alive|transfer-encoding)$/;
 
 /**
- * Returns the reply that a handler's result stands for; a `Response` is read to its end.
+ * Converts the result of a handler to a reply. A `Response` is read to its end.
  * @throws TypeError if the body of a `Response` was used.
  */
 export async function replyOf(result: HandlerResult): Promise<Reply> {

@@ -33,8 +33,8 @@ export interface Message {
   header(name: string): string | undefined;
 
   /**
-   * Reads the body as a byte string. To be called at most once, because it sends `100 Continue` if
-   * the client waits for that (C45).
+   * Reads the body as a byte string. Must be called at most once, because it sends `100 Continue`
+   * if the client waits for that (C45).
    * @throws PetstoreError `content_too_large` beyond `maxBytes`, `bad_request` if the body ends
    * early or is malformed
    */

@@ -5,8 +5,9 @@
  * load the modules.
  */
 
-// A service reloads on SIGHUP. A static import would be evaluated before this, and a SIGHUP
-// meanwhile would end the service. A server of a terminal, and with --dev, ends with it (C75).
+// A service reloads on SIGHUP. The listener must exist before the imports, which take some time,
+// because a SIGHUP without a listener would end the service. A server on a terminal or with --dev
+// ends on SIGHUP (C75), so it gets no listener.
 const { isatty } = process.getBuiltinModule('node:tty');
 const isService = !isatty(0) && !isatty(1) && !process.argv.includes('--dev');
 if (isService) process.on('SIGHUP', () => undefined);

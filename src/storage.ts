@@ -54,9 +54,9 @@ export interface PetStorage {
    */
   insert(draft: PetDraft): Promise<Pet>;
   /**
-   * Stores a pet once per idempotency key. For 24 hours after the first use, by `at`, it resolves
-   * to the pet of the first use; so does an earlier `at`. Key and pet are stored in one step.
-   * Omitted if the storage keeps no idempotency keys.
+   * Stores a pet once per idempotency key. A use whose `at` is earlier than 24 hours after the
+   * first use resolves to the pet of the first use. Key and pet are stored in one step. Omitted if
+   * the storage keeps no idempotency keys.
    * @throws PetstoreError `idempotency_mismatch` if the body differs, `idempotency_in_flight` until
    * the first use has ended
    */
@@ -85,7 +85,7 @@ export interface PetStorage {
   onReset?(watcher: () => void): void;
   /** Waits for the inserts in flight and releases all resources. It may be called again. */
   close(): Promise<void>;
-  /** The same storage as JSON texts, if it stores those. */
+  /** The same pets as JSON texts, if the storage keeps them in that form. */
   readonly texts?: PetTexts;
   /**
    * Opens records for a plugin. `name` must be lowercase. They share the durability, readiness and
@@ -175,8 +175,8 @@ export interface TextTarget {
 }
 
 /**
- * Returns, for each count, the SHA-256 of that many pets from the start of a source, in 64
- * lowercase hex digits. A count beyond the source is left out.
+ * Returns for each count the SHA-256 of the first `count` pets of a source, in 64 lowercase hex
+ * digits. Omits the counts beyond the end of the source.
  */
 export type StartDigests = (counts: ReadonlySet<number>) => ReadonlyMap<number, string>;
 

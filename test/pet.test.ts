@@ -33,7 +33,7 @@ for (const { name, type } of petFields) {
       });
     }
 
-    test('has no quote inside the quotes of a text that its pattern matches', () => {
+    test('its pattern matches no text with a quote between the outer quotes', () => {
       const quoted = new RegExp(`^${type.pattern('\\xff')}$`);
       for (const text of ['"\\""', '"a"b"', '"\\"a"', '"a\\"', '"""'])
         assert.doesNotMatch(text, quoted);

@@ -92,7 +92,7 @@ describe('the code in documents', () => {
   });
 
   for (const { place, file, code } of examples) {
-    test(`runs and prints what its comments say: ${place}`, async () => {
+    test(`an example runs and prints what its comments say: ${place}`, async () => {
       const ended = await run(compiled(file));
       assert.equal(ended.code, 0, ended.stderr);
       for (const line of allIn(code, /console\.log\(.*\); \/\/ (.*)$/gm))
@@ -262,7 +262,7 @@ test('make targets in documents exist, and CI runs them', () => {
   }
 });
 
-test('the documents name each value that the package exports, or when a deprecated one goes', () => {
+test('the documents name each exported value, and the removal of each deprecated value', () => {
   const text = reference + textOf('docs/upgrading.md');
   const missing = Object.keys(petstore).filter((name) => !text.includes(`\`${name}\``));
   assert.deepEqual(missing, [], 'name these in "What the package exports" of docs/reference.md');

@@ -21,7 +21,7 @@ export interface GroupCommitOptions<Item, Result> {
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
   /** Called with each item that will not be committed. */
   readonly abandoned: (item: Item) => void;
-  /** Returns the approximate size of an item in bytes. An error rejects only this item. */
+  /** Returns the approximate size of an item in bytes. If it throws, only the item is rejected. */
   readonly bytesOf: (item: Item) => number;
   /**
    * Returns the most bytes of the next batch, by `bytesOf`. A batch has at least one item.

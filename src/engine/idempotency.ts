@@ -22,8 +22,8 @@ export interface KnownUse extends IdempotencyKeyUse {
 }
 
 /**
- * True if a use has expired. A use in the future has not, so that a clock that was set back adds no
- * pet twice (C73).
+ * True if a use has expired. A use with a time in the future has not expired, so that no pet is
+ * added twice after the clock was set back (C73).
  */
 export function hasExpired(at: number, now: number): boolean {
   return now - at >= keptMs;

@@ -6,7 +6,7 @@ import { petLines } from './record-lines.js';
 
 /** The content and the state of a storage file. */
 export interface FileReport {
-  /** A server starts on a `sound` or `torn` file (F2), and not on a `damaged` file (F3). */
+  /** A server starts on a `sound` or `torn` file (F2), but not on a `damaged` file (F3). */
   readonly verdict: 'sound' | 'torn' | 'damaged';
   /** The first bad line; undefined if the file is sound. */
   readonly problem: Problem | undefined;

@@ -6,7 +6,7 @@ import { int64Max } from '../json.js';
 import type { PetStorage, StoredText, TextPage, Texts, TextTarget } from '../storage.js';
 import { anyRecords, idOfText } from './record-lines.js';
 
-/** A storage to copy to. It is opened in one way at a time. */
+/** A storage to copy to. Only one of its two functions has it open at a time. */
 export interface CopyTarget {
   /** Opens the storage to compare it. */
   readonly open: () => Promise<PetStorage>;
@@ -68,7 +68,7 @@ export async function copyRecords(
   // Reads one text before `to` is created, because `from` may not be readable.
   await source.list({ limit: 1 });
 
-  // What the target has must equal the beginning of the source.
+  // The texts of the target must equal the first texts of the source.
   const present = await sumOfTarget('comparing');
   const sum = new Sum();
   for await (const page of pagesOf(source, 0n, present.lastId)) sum.add(page);

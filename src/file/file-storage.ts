@@ -64,7 +64,7 @@ export async function fileStorage(
 
         const own = { ...journalOptions, hint: 'restore this file from a backup' };
         const opening = openFileRecords(`${petsPath}.${name}`, own, recordLines(kind));
-        // After the checks, because a name that was refused must not keep the storage from ready.
+        // Only names that passed the checks count for the readiness of the storage.
         plugins.push(opening);
         return (await opening).store;
       }),
@@ -88,7 +88,7 @@ export async function fileStorage(
 }
 
 /**
- * Checks that `count` ids are left. A file that a person has written may have the greatest id.
+ * Checks that `count` ids are left. A file that was written by hand may contain the largest id.
  * @throws PetstoreError `unavailable` if there are fewer
  */
 export function checkIdsLeft(lastId: bigint, count: number): void {
@@ -138,7 +138,7 @@ async function openFileRecords(
   const commits = groupCommit<KeyedRecord<KnownUse>, StoredText>({
     commit: (batch) =>
       commit(batch).catch((error: unknown) => {
-        // If the commit hung, the requests failed long before.
+        // Here, because a commit that hangs rejects its callers before its outcome is known.
         for (const record of batch) abandon(record);
         throw error;
       }),

@@ -60,7 +60,7 @@ const valueReaders = filterableFields.map((field) => ({
 
 /**
  * Reads lines of pets and passes each on as `petJson` writes it. A million written lines take
- * 0.6 s; to parse them would take 3 s, and capturing groups 10 % more.
+ * 0.6 s. Parsing them would take 3 s, and a pattern with groups 10 % more than without.
  */
 export function petLines(take: TakeRecord): AcceptLine {
   const takeInOrder = inOrder(take);

@@ -20,7 +20,7 @@ export interface LeftOutLine {
   readonly line: number;
   /** The id of the pet, if it can be read. */
   readonly animal?: bigint;
-  /** The reason why it was not saved. */
+  /** The reason why the line was not saved. */
   readonly what: string;
 }
 
@@ -120,7 +120,7 @@ class Salvage {
     }
   }
 
-  /** Ends a batch at its commit record. */
+  /** Ends a batch at its commit record. `fits` is true if its checksum is right. */
   #endBatch(fits: boolean): void {
     this.#leaveOut(this.#beforeBadLine, 'without a commit');
     this.#beforeBadLine = [];
@@ -129,7 +129,7 @@ class Salvage {
     this.#beginBatch();
   }
 
-  /** Leaves the present line out. */
+  /** Reports a bad line as not saved, and ends the batch before it. */
   #skipLine(what: string): void {
     this.#leftOut.push({ line: this.#line, what });
     for (const pet of this.#batch) this.#beforeBadLine.push(pet);

@@ -17,7 +17,7 @@ export function ignore(errno: string) {
   };
 }
 
-/** Why a file cannot be used and how to fix that, by errno. */
+/** The reasons why a file cannot be used, each with its fix, by errno. */
 const reasons: Readonly<Record<string, string>> = {
   EACCES: 'permission denied; let this user read and write the file and its folder',
   EROFS: 'the disk is read-only; name a file on another disk, or mount it for writing',

@@ -1,4 +1,4 @@
-/** The disk that a journal uses, which tests replace, and what is built on its functions. */
+/** The disk of a journal, which tests replace, and helpers on top of its functions. */
 import fs, { constants, type Stats } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';

@@ -15,16 +15,16 @@ import { replay, type OnCommit, type Replayed } from './replay.js';
 
 /** The options of {@link openJournal}. */
 export interface JournalOptions {
-  /** Gets torn tails and changes of state. @defaultValue no log */
+  /** Receives a line for each torn tail and each change of state. @defaultValue no log */
   readonly log?: Log;
   /**
    * Returns milliseconds since the epoch, for the names of torn tails and the pace of log lines.
    * @defaultValue `Date.now`
    */
   readonly clock?: () => number;
-  /** The disk; tests of faults give another one. @defaultValue the disk of this machine */
+  /** The disk, which tests replace by a faulty one. @defaultValue the disk of this machine */
   readonly disk?: Disk;
-  /** The fix for a damaged file that the error message names. @defaultValue the command `check` */
+  /** The hint in the error message for a damaged file. @defaultValue the command `check` */
   readonly hint?: string;
 }
 
@@ -83,7 +83,7 @@ export async function openJournal(
     descriptor = await disk.open(path, flags, 0o600);
     await disk.lock(descriptor, path);
 
-    // At every start, because the process that created the file may have died before this.
+    // At every start, because the process that created the file may have died before this sync.
     await syncFolder(disk, dirname(path));
 
     const file = { path, descriptor, disk, log, clock, hint };
@@ -113,7 +113,7 @@ async function recover(
   const missing = Buffer.from(found.missingEnd);
   await transferAll(missing, (rest) => disk.write(descriptor, rest));
 
-  // Even if nothing was missing: the process that wrote the file may have died before its sync.
+  // Also if nothing was missing, because the process that wrote it may have died before its sync.
   await disk.datasync(descriptor);
   return found.end + missing.length;
 }
@@ -167,7 +167,7 @@ async function copyTail({ path, disk, clock }: OpenFile, tail: Buffer): Promise<
  */
 type State =
   | { readonly name: 'open' }
-  /** The disk was full (F5). Appends are tried; the timer `probe` appends an empty batch. */
+  /** The disk was full (F5). Appends are still tried. The timer `probe` appends an empty batch. */
   | { readonly name: 'full'; readonly failure: PetstoreError; readonly probe: NodeJS.Timeout }
   /** The content of the file is unknown (F6), or it is closed. Appends fail with `failure`. */
   | { readonly name: 'broken' | 'closed'; readonly failure: PetstoreError };
@@ -185,7 +185,7 @@ function journalOn({ path, descriptor, disk, log }: OpenFile, end: number): Jour
   // The number of appends that are queued or in flight.
   let appends = 0;
 
-  // Resolves after the last queued use of the file. A probe and a batch must not write at once.
+  // Resolves after the last queued use of the file, so that only one append writes at a time.
   let queue: Promise<unknown> = Promise.resolve();
 
   let closing: Promise<void> | undefined;

@@ -47,9 +47,9 @@ export async function* lineChunks(
 }
 
 /**
- * True if a file is a regular one. Files of /proc are not, although they say so: their size is 0
- * and they have content. So has a file that a server has begun since `facts` were read, but it has
- * a size by now.
+ * True if a file is a regular file. A file of /proc claims to be one, but has the size 0 and some
+ * content. So has a file to which a server has written since `facts` were read; but its size is no
+ * longer 0 when it is read again.
  */
 async function isRegular(disk: Disk, descriptor: number, facts: FileFacts): Promise<boolean> {
   return (

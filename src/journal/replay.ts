@@ -1,4 +1,4 @@
-/** Reads a journal and finds what of it is sound, for a start and for `check`. Changes nothing. */
+/** Reads a journal up to its first bad line, for a start and for `check`. Changes nothing. */
 import { crc32 } from 'node:zlib';
 import { PetstoreError } from '../errors.js';
 import { BatchSum } from './batch-sum.js';
@@ -130,7 +130,7 @@ class Replay {
   #commits = 0;
   /** The offset at which the last sound commit ends, where the present batch begins. */
   #committedBytes = 0;
-  /** The offset of the present batch when it was written, if each line break was one byte. */
+  /** The offset of the current batch when it was written, with line breaks of one byte. */
   #writtenFrom = 0;
   /** The offset at which the last accepted line ends. */
   #end = 0;
@@ -215,7 +215,7 @@ class Replay {
     this.#sum = new BatchSum();
   }
 
-  /** Returns what is wrong with a commit record, if anything. */
+  /** Describes the fault of a commit record; undefined if it is sound. */
   #faultOf(commit: CommitRecord): string | undefined {
     const end = this.#committedBytes;
     if (commit.from !== end && commit.from !== this.#writtenFrom)
@@ -224,12 +224,12 @@ class Replay {
     return undefined;
   }
 
-  /** Notes what is wrong with a line, if anything. */
+  /** Notes the fault of a line, if it has one. */
   #check(position: LinePosition, what: string | undefined): void {
     if (what !== undefined) this.#problem = { ...position, what };
   }
 
-  /** Returns what was found, once the last chunk was read. */
+  /** Returns the result. To be called after the last chunk. */
   result() {
     if (this.#import)
       this.#check(

@@ -2,7 +2,9 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { toByteString, type Plugin } from '../index.js';
 
-/** From fast responses (0.1 ms) and syncs (some milliseconds) to a disk that hangs (8 s). */
+/**
+ * The buckets: from fast responses (0.1 ms) and syncs (milliseconds) to a disk that hangs (8 s).
+ */
 const secondBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10,
 ];
@@ -14,8 +16,8 @@ const petBuckets = [1, 4, 16, 64, 256, 1024, 4096];
 const namedMethod = /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$/;
 
 /**
- * The members of a `Registry` of `prom-client`. They stand here, so that types of this module need
- * no other package.
+ * The members of a `Registry` of `prom-client`. They are declared here, so that the types of this
+ * module need no other package.
  */
 export interface MetricsRegistry {
   readonly contentType: string;

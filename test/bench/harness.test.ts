@@ -70,7 +70,7 @@ test('writes a catalogue that is a valid storage file, with 25 pets of the rares
   await storage.close();
 });
 
-test('checks the responses of each contestant, and names the first that is wrong', async (t) => {
+test('checks the responses of each contestant, and names the first contestant that is wrong', async (t) => {
   const file = petstore(`file:${folder(t)}/pets.jsonl`, 'file');
   const servers = await startContestants(t, [petstore('memory:'), bare, limit, file]);
   const operations = [...Object.values(reading), adding];
@@ -155,7 +155,7 @@ test('draws a bar for each number of a table, except for the error column', () =
   assert.ok(svg.includes('a &lt; b'));
 });
 
-test('writes figures between their markers, and changes nothing else', () => {
+test('writes figures between their marks, and changes nothing else', () => {
   const table = { key: 'speed', title: '', head: ['', 'petstore'], rows: [['one', '1.16']] };
   const figures = figuresOf(
     ['20.1.0', '24.1.0'].map((node) => ({ node, conditions: '', tables: [table] })),

@@ -41,14 +41,14 @@ function fill({ pets }: PlainPetstore, count: number): void {
 }
 
 for (const { number, does, level, make } of wrongPetstores) {
-  test(`verify finds ${number} on a petstore with pets that ${does}`, async (t) => {
+  test(`verify fails ${number} on a petstore with pets that ${does}`, async (t) => {
     const petstore = make();
     fill(petstore, 30);
     const verdicts = await verdictsOf(await startPlain(t, petstore), level);
     assert.deepEqual(numbersOf(verdicts, 'failed'), [number]);
   });
 
-  test(`verify finds ${number} alone on a petstore that ${does}`, async (t) => {
+  test(`verify fails only ${number} on a petstore that ${does}`, async (t) => {
     const verdicts = await verdictsOf(await startPlain(t, make()), level);
     const failed = verdicts.filter(({ outcome }) => outcome === 'failed');
     assert.deepEqual(

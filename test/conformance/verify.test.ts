@@ -103,7 +103,7 @@ test('verify reports as JSON, JUnit and Markdown', async (t) => {
   assert.match(markdown.stdout, /^\| C23 \| an int64 .* \| broken \|$/m);
 });
 
-test('verify lists the rules of a level with where they are written', async () => {
+test('verify lists the rules of a level with their sources', async () => {
   const { code, stdout } = await verify('--list', '--level', 'http');
   assert.equal(code, 0);
   assert.match(stdout, /^S1 +specification a list is 200 .*\[the specification, Endpoints, 1/m);
@@ -111,7 +111,7 @@ test('verify lists the rules of a level with where they are written', async () =
   assert.doesNotMatch(stdout, /^C2 /m);
 });
 
-test('verify gives a warning for what a standard recommends, and breaks the rule at full', async (t) => {
+test('verify warns of a broken recommendation of a standard, and fails the rule at level full', async (t) => {
   const url = await startWrong(t, {
     response: (bytes) =>
       bytes

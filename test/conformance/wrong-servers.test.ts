@@ -245,11 +245,11 @@ async function failedRules(url: string, level: Level = 'full'): Promise<readonly
 }
 
 for (const [number, does, fault] of wrongServers.flat())
-  test(`verify finds ${number} alone on a server that ${does}`, async (t) => {
+  test(`verify fails only ${number} on a server that ${does}`, async (t) => {
     assert.deepEqual(await failedRules(await startWrong(t, fault)), [number]);
   });
 
-test('verify leaves rules untried after one that ends the server', async (t) => {
+test('verify does not try the rules after a rule that ends the server', async (t) => {
   let isOver = false;
   const url = await startWrong(t, {
     request: (bytes) => {

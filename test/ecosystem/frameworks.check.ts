@@ -160,7 +160,7 @@ test('serverless-http serves the petstore in a function of AWS Lambda', async (t
   }
 });
 
-test('express-openapi-validator runs in front of the petstore, as docs/extending.md shows', async (t) => {
+test('express-openapi-validator runs before the petstore, as docs/extending.md shows', async (t) => {
   const document = readFileSync(join(root, 'docs/extending.md'), 'utf8');
   const code = /^```javascript\n(\/\/ validated\.mjs\n.*?)^```$/ms.exec(document)?.[1];
   assert.ok(code !== undefined);

@@ -50,7 +50,7 @@ const wrong: readonly Asked[] = [
   [400, 'POST', '/store/orders', { body: '{"petId":1,"quantity":0}' }],
 ];
 
-test('Prism finds no violation in a session, and of malformed requests only the request', async (t) => {
+test('Prism reports no violation in a session, and blames only the request if it is malformed', async (t) => {
   const { url } = await petstoreOf(t).listen({ port: 0 });
   const port = await freePort();
   // The first time npx downloads it, which takes longer than anything else here.

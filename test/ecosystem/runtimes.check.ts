@@ -21,7 +21,7 @@ console.log('port ' + port);
 for (const [name, args] of Object.entries(runtimes)) {
   const command = join(root, 'test/ecosystem/node_modules/.bin', name);
 
-  test(`${name} serves the unbound fetch, and listen says to use it`, async (t) => {
+  test(`${name} serves the unbound fetch, and listen throws with a hint to use fetch`, async (t) => {
     const cwd = folder(t);
     writeFileSync(join(cwd, 'serve.mjs'), serving);
     const server = program(t, cwd, command, ...args, 'serve.mjs');
@@ -34,7 +34,7 @@ for (const [name, args] of Object.entries(runtimes)) {
     await useMounted(`http://127.0.0.1:${port}`);
   });
 
-  test(`${name} runs no server from the command line, which says so and makes no file`, async (t) => {
+  test(`${name} refuses to run the server from the command line, and creates no file`, async (t) => {
     const cwd = folder(t);
     const refused = program(t, cwd, command, ...args, serverFile, '--dev');
     assert.equal(await refused.findLine((line) => line), undefined);

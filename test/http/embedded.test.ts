@@ -104,7 +104,7 @@ test('fetch returns the same status, headers and body as the port', async (t) =>
 const streamed = (body: ReadableStream, more: RequestInit = {}): Request =>
   new Request(target, { ...adding, body, duplex: 'half', ...more });
 
-test('fetch resolves with an error response if a body or the storage fails, or it is closed', async (t) => {
+test('fetch resolves with an error response if a body or the storage fails, or after close', async (t) => {
   const { fetch, close } = create(t);
   const statusOf = async (request: Request | string) => (await fetch(request)).status;
   const failing = new ReadableStream({
@@ -158,7 +158,7 @@ test('fetch rejects a request whose body was read or is locked, and adds nothing
 const ofServer = ['P3', 'C15', 'C18', 'C33', 'C42', 'C43', 'C45', 'C47', 'C52', 'C64'];
 
 describe('tests that wait for seconds', { concurrency: true }, () => {
-  test('handler follows the contract behind http.createServer, except for the rules of the host', async (t) => {
+  test('handler follows the contract under http.createServer, except for the rules of the host', async (t) => {
     const port = await embed(t);
     const failed: string[] = [];
     for await (const { number, outcome } of verifyPetstore({
@@ -230,7 +230,7 @@ describe('tests that wait for seconds', { concurrency: true }, () => {
   });
 });
 
-test('handler serves the path that a framework leaves of the target', async (t) => {
+test('handler serves the rest of the target that a framework passes on', async (t) => {
   const port = await embed(t, (handler) => (request, response) => {
     if (!request.url?.startsWith('/shop/')) return void response.writeHead(418).end();
     request.url = request.url.slice('/shop'.length);

@@ -605,7 +605,7 @@ describe('C56 C58 the mount path', () => {
     });
   }
 
-  test('C56 begins no link with a path that leads to another server or was not removed', async (t) => {
+  test('C56 begins no link with a path that leads to another server or that the host did not remove', async (t) => {
     for (const [fields, prefix] of [
       [{ originalUrl: '//else.example/v1/pets' }, ''],
       [{ originalUrl: '/a b/v1/pets' }, ''],

@@ -9,7 +9,7 @@ import { metricsPlugin } from '../../dist/plugins/metrics.js';
 import { atEnd } from '../support/at-end.js';
 import { sendRequest, key } from '../support/fixture.js';
 
-test('C80 finds nothing wrong with this Node', async () => {
+test('C80 the self-check passes on this Node', async () => {
   assert.deepEqual(await selfCheck(), []);
 });
 
@@ -29,7 +29,7 @@ test('C80 counts a version as tried up to the last minor version of its line', (
   }
 });
 
-test('C79 C81 serves over the documented interface, and says so', async (t) => {
+test('C79 C81 serves over the documented interface, and logs that', async (t) => {
   const petstore = createPetstore({ keys: [key], plugins: [metricsPlugin()] });
   atEnd(t, () => petstore.close());
   const modes = [];

@@ -38,7 +38,7 @@ const list = requestBytes('GET', '/v1/pets');
 /** A route whose reply cannot be sent, because its header contains a line break. */
 const bad = routePlugin('/bad', () => okReply('"bad"', ['X-A', 'a\nb']));
 
-test('requires the key for a plugin’s route below /v1 only, and adds HEAD, OPTIONS and 405', async (t) => {
+test('requires a key only for plugin routes below /v1, and adds HEAD, OPTIONS and 405', async (t) => {
   const seen: unknown[] = [];
   const plugin: Plugin = ({ route }) => {
     const handler = ({ params, keyName, body }: OperationRequest): Reply => {
@@ -140,7 +140,7 @@ test('ignores changes that a plugin makes to the headers of its reply afterwards
   await expectResponse(port, 'GET /a', 200, {}, expected);
 });
 
-test('calls onReply once, with 500, for a reply that cannot be sent, and keeps the connection', async (t) => {
+test('calls onReply once, with 500, for a reply that cannot be sent, and keeps the connection open', async (t) => {
   const statuses: number[] = [];
   const slow = routePlugin('/slow', () => sleep(30, okReply('"slow"')));
   const watching: Plugin = ({ onReply }) => onReply(({ status }) => statuses.push(status));
@@ -349,7 +349,7 @@ test('rejects a route with a duplicate or malformed path or an unknown method by
   assert.doesNotThrow(adding(['/', '/a', '/a/', '/a/{b}', '/a/{b}/', '/a/{b}/c', '/a/b']));
 });
 
-test('opens and closes plugins in their order, then closes the storage, even if a plugin fails', async () => {
+test('opens and closes plugins in order, then closes the storage, even if a plugin fails', async () => {
   const order: string[] = [];
   const memory = memoryStorage();
   const logged: unknown[] = [];
@@ -613,7 +613,7 @@ test('C72 rejects a plugin that returns a function, because its factory was pass
   await petstore.close();
 });
 
-test('C72 calls onStart once all plugins are open, with the routes of all', async () => {
+test('C72 calls onStart with all routes once all plugins are open', async () => {
   const seen: string[] = [];
   const first: Plugin = ({ onStart, routes }) =>
     onStart(() => seen.push(...routes().map(({ path, methods }) => `${path} ${methods.join()}`)));
@@ -703,7 +703,7 @@ test('responds 500 if the log throws, and logs fields and errors that cannot be 
   ]);
 });
 
-test('limits a wrapper’s change of a reply to its own request', async (t) => {
+test('a wrapper’s change of a reply affects only its own request', async (t) => {
   const greedy: Plugin = ({ around }) =>
     around(async (request, next) => {
       const reply = await next();

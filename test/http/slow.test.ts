@@ -43,7 +43,7 @@ describe('C44 time limits', { concurrency: true }, () => {
     ['silent', ''],
     ['slow', 'a'],
   ] as const)
-    test(`C44 gives a ${what} head 10 s from the slow response before it`, async (t) => {
+    test(`C44 gives a ${what} head 10 s after the slow response before it`, async (t) => {
       const slow = routePlugin('/slow', () => sleep(11_500, okReply('1')));
       const client = await connectTo(
         t,
@@ -177,7 +177,7 @@ test('C44 destroys a connection whose client reads less than 64 KiB in 60 s', as
   assert.equal(sweep(240.5), true, 'one byte too few in a minute');
 });
 
-test('C44 gives a head that begins at the end of the 72 s its 10 s', async (t) => {
+test('C44 gives a head 10 s, even if it begins at the end of the 72 idle seconds', async (t) => {
   const { says, socketAt, becomeIdle } = await sweptConnection(t);
   await becomeIdle();
   assert.equal(socketAt(0).writableEnded, false);

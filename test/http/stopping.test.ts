@@ -70,7 +70,7 @@ test('C77 checks the storage once a second, however many probes arrive', async (
   assert.deepEqual([...statuses], [200, 503]);
 });
 
-test('C48 responds 503 to /readyz while it drains, and serves all else', async (t) => {
+test('C48 responds 503 to /readyz while it drains, and serves all other requests', async (t) => {
   const { port, petstore } = await start(t);
   const { drain } = petstore;
   await expectResponse(port, 'GET /readyz', 200, noKey);

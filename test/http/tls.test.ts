@@ -122,7 +122,7 @@ test('setTls throws a TypeError for a port without TLS', async (t) => {
   assert.throws(() => setTls(newCertificate()), TypeError);
 });
 
-test('close soon ends a connection without a handshake, but no request in flight', async (t) => {
+test('close ends connections without a handshake at once, and finishes a request in flight', async (t) => {
   const { keys, verifying, unblock } = blockedKeys();
   const { petstore, port } = await start(t, { keys }, { tls: newCertificate() });
   const silent = connectPlain({ port, host: '127.0.0.1' }).resume();

@@ -123,7 +123,7 @@ test('C55 joins a page of over 64 KiB only when it is sent', () => {
   assert.equal(String(body), `[${'x'.repeat(65_535)}]`);
 });
 
-test('C55 sends a response of over 64 MiB once no other is unsent', async () => {
+test('C55 sends a response of over 64 MiB once no other response is unsent', async () => {
   const unsent = new UnsentBytes();
   const started: number[] = [];
   for (const bytes of [2 ** 26 + 1, 1]) unsent.enqueue(bytes, () => started.push(bytes));
@@ -142,7 +142,7 @@ test('C55 sends a response of over 64 MiB once no other is unsent', async () => 
   assert.equal(started.length, 3);
 });
 
-test('C55 removes thousands of gone clients from the queue without a recursion', async () => {
+test('C55 removes thousands of disconnected clients from the queue without recursion', async () => {
   // White box, because a test cannot open so many sockets.
   const unsent = new UnsentBytes();
   unsent.enqueue(2 ** 26, () => undefined);

@@ -265,7 +265,7 @@ test('C61 a rule skips and counts matching requests, and a header takes preceden
   ]);
 });
 
-test('C61 a rule for all requests spares the plugin and requests without a key', async (t) => {
+test('C61 a rule for all requests affects neither the plugin’s paths nor requests without a key', async (t) => {
   const { port } = await startWith(t, faultsPlugin({ rules: [{ fault: 'drop' }] }));
   const [text] = await read(port, requestBytes('GET', '/v1/pets'));
   assert.equal(text, '');

@@ -331,7 +331,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await namesIn(url), namesTo(9_000));
   });
 
-  test('F11 goes on after the imported pets if the file has grown', async (t) => {
+  test('F11 imports only the new pets if the file has grown', async (t) => {
     const url = await newDatabase();
     const here = folderWith(t, 9_000);
     const all = here.read('in.jsonl');
@@ -361,7 +361,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     assert.ok(repeated >= 0 && repeated < 2_000, `${names.length}`);
   });
 
-  test('F11 ends if the place went back, as after a failover that lost pets', async (t) => {
+  test('F11 an import ends if its place went back, as after a failover that lost pets', async (t) => {
     const url = await newDatabase();
     await query(
       url,

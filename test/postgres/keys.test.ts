@@ -96,7 +96,7 @@ describe('expired idempotency keys', { skip: withoutDatabase(), concurrency: tru
 });
 
 describe('expired keys without the privilege to delete', { skip: withoutServer() }, () => {
-  test('a server without DELETE says once which grant is missing, and serves', async (t) => {
+  test('a server without the privilege DELETE logs once which grant is missing, and keeps serving', async (t) => {
     const admin = await newSchemaAt(await ownUrl());
     await migratePostgres(admin);
     const schema = await linesOf(admin, 'SELECT current_schema()');

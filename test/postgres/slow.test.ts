@@ -52,7 +52,7 @@ describe('a slow line to the database', { skip: withoutDatabase(), concurrency: 
     await expectStored(url, 65);
   });
 
-  test('adds pets while a batch is too large for the line, and learns from it', async (t) => {
+  test('adds pets although a batch is too large for the line, and then sends smaller batches', async (t) => {
     const { url, storage, proxy } = await slowScene(t, Number.POSITIVE_INFINITY);
     // On a fast line the batches grow.
     for (let count = 0; count < 6; count++) assert.equal(await refusedOf(storage, 40, 60_000), 0);

@@ -85,7 +85,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     await expectAdded(storage, 1n);
   });
 
-  test('C31 gives the last id, and refuses to add afterwards', async (t) => {
+  test('C31 assigns the last id, and refuses adds afterwards', async (t) => {
     const { sql, storage } = await openNew(t);
     await sql(`UPDATE petstore_counters SET last_id = ${lastId - 3n}`);
     await storage.ready?.();
@@ -344,7 +344,7 @@ describe('PostgreSQL with many pets', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await nodesOfLast(), [scan('petstore_pets_pkey', 1)]);
   });
 
-  test('prepares frequent statements alone, whatever pages were read before', async (t) => {
+  test('prepares only frequent statements, whatever pages were read before', async (t) => {
     const pool = await poolOf(t);
     const statements = statementsOf(pool);
     const storage = await open(t, pool);

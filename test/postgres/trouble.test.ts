@@ -405,7 +405,7 @@ describe('/readyz while adds are slow', { skip: withoutDatabase() }, () => {
     assert.deepEqual(logged.slice(1), ['info the database can be read again']);
   });
 
-  test('C78 the log does not call the database usable while a plugin alone uses it', async (t) => {
+  test('C78 the log does not call the database usable while only a plugin can use it', async (t) => {
     const { url, storage, logged } = await openNew(t);
     const notesOf = storage.records?.('notes', notes) ?? assert.fail();
     await notesOf.opened;

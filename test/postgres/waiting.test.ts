@@ -127,7 +127,7 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     assert.deepEqual(codes, []);
   });
 
-  test('F12 a seed waits for a database that is away or ends its sessions', async (t) => {
+  test('F12 a seed waits for a database that is unreachable or ends its sessions', async (t) => {
     const { url, far, proxy } = await proxied(t);
     proxy.mode = 'closed';
     const logged: string[] = [];
@@ -249,7 +249,7 @@ describe('URLs of a database', () => {
       });
     }
   });
-  test('a URL with another parameter, host or form is refused with what to write', async () => {
+  test('a URL with an unknown parameter, host or form is refused with a hint', async () => {
     const refused: Readonly<Record<string, RegExp>> = {
       'mysql://h/x': /must begin with postgres:/,
       'postgres://h:5432:1/x': /must have the form postgres:/,
@@ -311,7 +311,7 @@ describe('URLs of a database', () => {
     }
   });
 
-  test('a certificate that fails is refused with what to do about it', {
+  test('a TLS certificate that fails is refused with a hint', {
     skip: withoutDatabase(),
   }, async (t) => {
     const certificate = newCertificate(undefined, 'DNS:db.example');

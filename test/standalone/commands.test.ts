@@ -298,7 +298,7 @@ describe('import FILE', { concurrency: 4 }, () => {
     });
 
   testInFolder(
-    'adds what was checked, even if the file changes before the pets are added',
+    'adds the checked pets, even if the file changes before they are added',
     async (here) => {
       const path = here.at('in.jsonl');
       const count = 100_000;

@@ -8,7 +8,7 @@ import { assertPrinted, testInFolder, WorkingFolder } from '../support/working-f
 
 describe('the log', { concurrency: 4 }, () => {
   testInFolder(
-    'begins with `listening` and its fields, and logs no requests at level info',
+    'the log begins with `listening` and its fields, and has no requests at level info',
     async (here) => {
       const server = await here.start('--storage memory:');
       assert.match(
@@ -242,7 +242,7 @@ describe('the log', { concurrency: 4 }, () => {
     },
   );
 
-  test('the server runs on if the log cannot be written', {
+  test('the server keeps running if the log cannot be written', {
     skip: !existsSync('/dev/full'),
   }, async (t) => {
     const port = await freePort();
@@ -291,7 +291,7 @@ describe('the log', { concurrency: 4 }, () => {
     },
   );
 
-  testInFolder('the server runs on if the reader of its output is gone', async (here) => {
+  testInFolder('the server keeps running if the reader of its output is gone', async (here) => {
     const server = await here.start('--storage memory: --log requests');
     server.child.stdout?.destroy();
     server.child.stderr?.destroy();

@@ -128,7 +128,7 @@ describe('plugins', { concurrency: 4 }, () => {
     ['await new Promise(() => {}); export default () => {};', 'cannot be loaded'],
   ] as const)
     testInFolder(
-      `exits with 2 if nothing can settle what a plugin waits for: ${source}`,
+      `exits with 2 if a plugin waits for a promise that cannot settle: ${source}`,
       { 'a.mjs': source },
       async (here) => {
         const message = new RegExp(

@@ -254,7 +254,7 @@ describe('the value in a message', { concurrency: 4 }, () => {
     ['verify', long, '--key', 'x'],
     ['verify', `http://127.0.0.1:1/${long}`, '--key', 'x'],
   ])
-    testInFolder(`is cut to a bounded length: ${line.join(' ').slice(0, 50)}`, async (here) => {
+    testInFolder(`a message cuts a long argument: ${line.join(' ').slice(0, 50)}`, async (here) => {
       const words = ['--clock'].includes(line[0] ?? '') ? ['--storage', 'memory:', ...line] : line;
       const ended = await here.command(words);
       assertRefused(ended, 2, /./);
@@ -280,7 +280,7 @@ describe('the value in a message', { concurrency: 4 }, () => {
 
 describe('a terminal', () => {
   testInFolder(
-    'gets no escape sequences if it is dumb',
+    'a dumb terminal gets no escape sequences',
     { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
     async (here) => {
       const env = { TERM: 'dumb', FORCE_COLOR: '1' };
@@ -314,7 +314,7 @@ describe("Node's permission model", () => {
     ['import in.jsonl', /start Node with --allow-fs-write/, 3],
   ] as const)
     testInFolder(
-      `is named in the message if it denies access: ${line}`,
+      `a message names Node's permission model if it denies access: ${line}`,
       { 'in.jsonl': '{"name":"a","categoryId":1}\n' },
       async (here) => {
         const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
@@ -325,7 +325,7 @@ describe("Node's permission model", () => {
     );
 
   testInFolder(
-    'is named in the message if it denies reading the storage',
+    'a message names Node’s permission model if it denies reading the storage',
     { 'a.jsonl': '', 'keys.json': '{"keys":[]}' },
     async (here) => {
       const readable = [root, here.at('keys.json')].map((path) => `"--allow-fs-read=${path}"`);
@@ -336,7 +336,7 @@ describe("Node's permission model", () => {
     },
   );
 
-  testInFolder('is named in the message if it denies ports', async (here) => {
+  testInFolder('a message names Node’s permission model if it denies ports', async (here) => {
     const env = { PETSTORE_API_KEYS: apiKey, PORT: '0' };
     for (const line of hasNet ? ['--storage memory:', '--dev'] : []) {
       const ended = await here.shell(`exec "$0" ${reading} "$1" ${line}`, env).ended;
@@ -344,7 +344,7 @@ describe("Node's permission model", () => {
     }
   });
 
-  testInFolder('need not allow writing for a server with --storage memory:', async (here) => {
+  testInFolder('a server with --storage memory: needs no permission to write', async (here) => {
     const port = await freePort();
     const line = `exec "$0" ${allowed} "$1" --storage memory: --port ${port}`;
     here.shell(line, { PETSTORE_API_KEYS: apiKey });

@@ -202,7 +202,7 @@ test('serves reads and stays ready while the disk hangs for less than 8 s', asyn
   await added;
 });
 
-test('is not ready once the disk has hung for 8 s, until the disk goes on', async (t) => {
+test('is not ready once the disk has hung for 8 s, until the disk responds again', async (t) => {
   const { storage, syncing, thaw } = await hung(t);
   const timeouts = mockTimeouts(t);
   const refused = expectRefused(storage);

@@ -122,7 +122,7 @@ test('F13 serves a file that is converted to CR LF again after inserts', async (
   }
 });
 
-test('F13 reads text after a commit record on the same line as the next line', async () => {
+test('F13 reads the text after a commit record in the same line as a line of its own', async () => {
   const path = fileWith(withoutEnd + petLine(8));
   await using(path, async (storage) => assert.equal(storage.size, 8));
   assert.equal((await checkFile(path)).verdict, 'sound');

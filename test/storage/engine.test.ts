@@ -15,7 +15,7 @@ import { dayMs, onceOf } from './once.js';
 
 const statuses = [...petStatuses, undefined];
 
-test('finds the same pets in a catalogue as a linear search, with gaps and ids up to 2^63', () => {
+test('a catalogue finds the same pets as a linear search, with gaps and ids up to 2^63', () => {
   assert.equal(new Catalogue().lastId, 0n);
   for (const start of [0n, 2n ** 53n - 50n, 2n ** 63n - 3_300n]) {
     const catalogue = new Catalogue();
@@ -84,7 +84,7 @@ function times(count: number, work: (index: number) => void): void {
   for (let index = 0; index < count; index++) work(index);
 }
 
-test('refuses a key in flight, and then returns its pet or accepts it as new', () => {
+test('refuses a key in flight, and later returns its pet or accepts the key as new', () => {
   const { keys, begin } = keysInUse();
   const first = begin('a', 0, 'one');
   assert.equal(first.added, undefined);
@@ -185,7 +185,7 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   return { group, batches, abandoned, addAll, refused, end };
 }
 
-test('rejects and abandons only an item whose size cannot be computed', async () => {
+test('rejects and abandons only the item whose size cannot be computed', async () => {
   const { batches, abandoned, addAll, end } = scene({
     bytesOf: (item) => {
       if (item === 'bad') throw new TypeError('bad');

@@ -132,7 +132,7 @@ test('lists the names of records beside a file, although blank lines precede the
   assert.deepEqual(await fileRecordNames(path), names.sort());
 });
 
-test('cuts a torn tail off a records file, and refuses only the records of a damaged one', async () => {
+test('cuts a torn tail off a records file, and refuses only the records if their file is damaged', async () => {
   const path = newPath();
   const note = (text: string) =>
     using(path, async (storage) => (await notesIn(storage).insert(text)).id);
@@ -211,7 +211,7 @@ async function assertReopened(path: string, size: number, place: number, what?: 
 }
 
 describe('an import into a file', () => {
-  test('F11 writes the lines that a server writes, and keeps a place for each source', async () => {
+  test('F11 an import writes the same lines as a server, and keeps a place for each source', async () => {
     const { path, bytes } = await imported();
     assert.match(
       bytes.toString(),

@@ -39,7 +39,7 @@ console.log(JSON.stringify({ atStart, afterStart, key: withKey - afterStart }));
 await storage.close();
 `;
 
-test('takes at most the memory for a pet and an idempotency key that the documents promise', async (t) => {
+test('takes at most the documented memory for a pet and for an idempotency key', async (t) => {
   const path = join(folder(t), 'pets.jsonl');
   writeCatalogue(path, started);
   const text = '{"id":1000001,"name":"Kitten 1000000","categoryId":39,"status":"available"}';

@@ -76,7 +76,7 @@ test('returns the first pet of a key for 24 hours, also after a restart with ano
     });
 });
 
-test('reads an idempotency record before a pet that a person has edited', async () => {
+test('reads an idempotency record before a pet that was edited by hand', async () => {
   const path = fileWith(
     `${recordLine(onceOf('a'))}{ "name": "T\\u006fm", "id": 7, "categoryId": 7.0 }`,
   );
