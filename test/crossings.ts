@@ -65,7 +65,9 @@ async function calledBy(
   return called;
 }
 
-/** Returns the files whose functions `work` calls, in the order of the first calls of a second run. */
+/**
+ * Returns the files whose functions `work` calls, in the order of the first calls of a second run.
+ */
 async function crossedBy(work: () => Promise<void>): Promise<readonly string[]> {
   await session.post('Debugger.enable');
   const called = await calledBy(work);

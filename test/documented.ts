@@ -1,6 +1,6 @@
 /**
- * Runs the tests of test/http on the documented interface of Node alone (C79). Fails if a test fails
- * that is not among the exceptions.
+ * Runs the tests of test/http on the documented interface of Node alone (C79). Fails if a test
+ * fails that is not among the exceptions.
  */
 import { spawnSync } from 'node:child_process';
 import { callersEnvironment } from './support/environment.js';

@@ -11,7 +11,7 @@ import * as petstore from '../dist/index.js';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const textOf = (file: string): string => readFileSync(join(root, 'src', file), 'utf8');
 
-/** Fails with a sentence that says what is wrong and how to fix it, if there is anything wrong. */
+/** Fails if `wrong` is not empty, with a message that names the problem and its fix. */
 const holds = (wrong: readonly string[], problem: string): void =>
   assert.ok(wrong.length === 0, `${problem}:\n  ${wrong.join('\n  ')}`);
 
@@ -76,10 +76,10 @@ const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8'
 );
 const folderOf = (file: string): string =>
   file.includes('/') ? posix.dirname(file) : file in mayImport ? file : 'contract';
-/** Returns what a module imports, types included, as the module names it. */
+/** Returns the specifiers of all imports of a module, types included. */
 const targetsIn = (text: string): readonly string[] =>
   Array.from(text.matchAll(/\b(?:from |import\()'([^']+)'/g), ([, target = '']) => target);
-/** Returns what a module imports: files of src, and packages as the module names them. */
+/** Returns the imports of a module: the files of src, and the names of packages. */
 const importsOf = (file: string): readonly string[] =>
   targetsIn(textOf(file)).map((target) =>
     target.startsWith('.')

@@ -1,2 +1,2 @@
-// The clients of docs/clients.md once more: here the packages of the generated one are installed.
+// Tests the clients of docs/clients.md again, with the packages of the generated client installed.
 import '../standalone/clients.test.js';

@@ -1,5 +1,4 @@
-// curl, as people type it: what it asks for beyond a plain request, and what it makes of the
-// answer.
+// Tests curl with the options that people use.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,22 +22,22 @@ test('curl adds pets by -d, a file, chunks and 100-continue, and lists them', as
       authorization,
       ...args,
     );
-  const animal = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
-  writeFileSync(join(cwd, 'animal.json'), animal);
-  const stored = (id: number): string => `{"id":${id},${animal.slice(1)}`;
+  const pet = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
+  writeFileSync(join(cwd, 'pet.json'), pet);
+  const stored = (id: number): string => `{"id":${id},${pet.slice(1)}`;
 
   const ways = [
-    ['-H', json, '-d', animal],
-    ['-H', json, '-d', '@animal.json'],
-    ['-H', json, '-H', 'Transfer-Encoding: chunked', '-d', '@animal.json'],
-    ['-H', json, '-H', 'Expect: 100-continue', '-d', '@animal.json'],
-    ['-X', 'POST', '-T', 'animal.json'],
-    ['--json', '@animal.json'],
+    ['-H', json, '-d', pet],
+    ['-H', json, '-d', '@pet.json'],
+    ['-H', json, '-H', 'Transfer-Encoding: chunked', '-d', '@pet.json'],
+    ['-H', json, '-H', 'Expect: 100-continue', '-d', '@pet.json'],
+    ['-X', 'POST', '-T', 'pet.json'],
+    ['--json', '@pet.json'],
   ];
   for (const [index, words] of ways.entries())
     assert.equal(await curl('--fail', ...words, pets), stored(index + 1), words.join(' '));
-  // Without a Content-Type of its own curl says that it sends a form.
-  assert.match(await curl('-d', animal, pets), /"code":"unsupported_media_type"/);
+  // By default curl sends the Content-Type of a form.
+  assert.match(await curl('-d', pet, pets), /"code":"unsupported_media_type"/);
 
   for (const protocol of ['--http1.0', '--http1.1', '--http2', '--compressed']) {
     assert.equal(await curl('--fail', protocol, `${pets}/1`), stored(1), protocol);

@@ -1,5 +1,5 @@
-// The petstore within Express 5, Fastify 5 and other frameworks, as their own users would mount it:
-// beside routes of their own, behind packages that wrap the response, and in a serverless function.
+// Tests the petstore in Express 5, Fastify 5 and other frameworks, as their users mount it: beside
+// other routes, after packages that wrap the response, and in a serverless function.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
@@ -22,7 +22,7 @@ import { folder, root } from '../support/process.js';
 import { serve } from '../support/scenes.js';
 import { key, petstoreOf, run, useMounted } from './scene.js';
 
-/** The petstore leaves the host's own route alone. */
+/** Uses the petstore, and checks that a route of the host still works. */
 async function session(origin: string, mounted: string): Promise<void> {
   await useMounted(origin, mounted);
   const [headers, body] = [{ 'Content-Type': 'application/json' }, '{"name":"Rex"}'];
@@ -30,7 +30,7 @@ async function session(origin: string, mounted: string): Promise<void> {
   assert.equal(await own.text(), `{"own":${body}}`);
 }
 
-/** The page has relative links, and so a slash behind the mount path (C58). */
+/** Checks that the page is served with a slash after the mount path, which its links need (C58). */
 async function expectPage(origin: string, mounted: string): Promise<void> {
   const page = await fetch(origin + mounted);
   assert.deepEqual([page.status, page.url], [200, `${origin}${mounted}/`]);
@@ -62,7 +62,7 @@ test('Fastify 5 serves the petstore for every path that Fastify has no route for
   const app = fastify();
   atEnd(t, () => app.close());
   app.post('/own', (request) => ({ own: request.body }));
-  // Before Fastify reads the body, which is ours to read.
+  // In this hook, because Fastify reads the body later.
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done();
     reply.hijack();
@@ -71,7 +71,7 @@ test('Fastify 5 serves the petstore for every path that Fastify has no route for
   await session(await app.listen({ port: 0, host: '127.0.0.1' }), '');
 });
 
-/** Mounts a handler under `/shop`, as the documents of each framework say. */
+/** Functions that mount a handler under `/shop`, as the documentation of each framework says. */
 const mounts: Readonly<
   Record<
     string,
@@ -119,7 +119,7 @@ for (const [name, mount] of Object.entries(mounts)) {
   });
 }
 
-test('morgan 1.10.0 and compression 1.7.4 see the responses of the petstore behind them', async (t) => {
+test('morgan 1.10.0 and compression 1.7.4 process the responses of the petstore', async (t) => {
   const logged: string[] = [];
   const app = express();
   app.use(morgan('tiny', { stream: { write: (line) => void logged.push(line) } }));
@@ -147,10 +147,10 @@ test('serverless-http serves the petstore in a function of AWS Lambda', async (t
     requestContext: { http: { method, path: '/v1/pets', sourceIp: '192.0.2.1' } },
     ...(body === undefined ? {} : { body, isBase64Encoded: false }),
   });
-  const animal = '{"name":"Réx 🐕","categoryId":1}';
+  const pet = '{"name":"Réx 🐕","categoryId":1}';
   for (const [input, status, body] of [
-    [event('POST', animal), 201, `{"id":1,${animal.slice(1)}`],
-    [event('GET'), 200, `[{"id":1,${animal.slice(1)}]`],
+    [event('POST', pet), 201, `{"id":1,${pet.slice(1)}`],
+    [event('GET'), 200, `[{"id":1,${pet.slice(1)}]`],
     [event('GET', undefined, 'Bearer wrong'), 401, undefined],
     [event('POST', '{'), 400, undefined],
   ] as const) {

@@ -1,5 +1,5 @@
-// Owns the types that openapi-typescript makes of the document; openapi-fetch.check.ts is compiled
-// against them.
+// Generates types from the OpenAPI document by openapi-typescript, which openapi-fetch.check.ts
+// imports.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import openapiTypes, { astToString } from 'openapi-typescript';
 import { documentText } from './scene.js';

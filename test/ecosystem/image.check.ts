@@ -1,6 +1,6 @@
-// The Dockerfile, step by step without Docker: each command in a plain folder, and what it starts as
-// process 1 of a namespace, as an unprivileged user. What FROM, the volume and the network do is
-// Docker's own, and is not tried here.
+// Tests the Dockerfile without Docker. Each step runs in a folder, and the command of the image runs
+// as process 1 of a namespace, as an unprivileged user. FROM, the volume and the network are not
+// tested.
 import assert from 'node:assert/strict';
 import { chownSync, cpSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -15,10 +15,10 @@ const linesOf = (name: string): readonly string[] =>
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'));
 
-/** The user `node` of the base, of whom there need be none here. */
+/** The id of the user `node` in the base image. The user need not exist on this machine. */
 const user = 1000;
 
-/** What the steps of a stage say behind a word; the stages are in their order. */
+/** The stages of the Dockerfile in order: the arguments of their steps, by instruction. */
 const stages = linesOf('Dockerfile')
   .join('\n')
   .split(/^(?=FROM )/m)
@@ -28,12 +28,12 @@ const stages = linesOf('Dockerfile')
         [...stage.matchAll(new RegExp(`^${word} (.*)$`, 'gm'))].map(([, rest = '']) => rest),
   );
 
-/** Runs the steps of both stages; answers how the image's container is started in a folder of its own. */
+/** Runs the steps of both stages, and returns a function that starts a container of the image. */
 async function build(t: TestContext) {
   const [first, second] = stages;
   assert.ok(first !== undefined && second !== undefined && stages.length === 2);
 
-  // A folder stands for the root of each stage.
+  // Each stage has a folder in place of its root.
   const builder = folder(t);
   const [workdir = ''] = first('WORKDIR');
   const context = join(builder, workdir);
@@ -64,7 +64,7 @@ async function build(t: TestContext) {
     PORT: await freePort(),
   };
   const asUser = ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--no-new-privs'];
-  /** Starts a command as a container does: as process 1, without root. */
+  /** Starts a command as in a container: as process 1, without root. */
   const container = (...command: readonly string[]): StartedProcess => {
     const namespace = ['--pid', '--fork', '--kill-child', '--mount-proc'];
     const args = [...namespace, 'setpriv', ...asUser, '--', ...command];
@@ -123,7 +123,7 @@ test('the image runs its server as process 1 without root, with a health check a
   });
   assert.equal(response.status, 201);
 
-  // unshare itself hands no signal on.
+  // Signals go to the process itself, because unshare does not pass them on.
   const [first = ''] = readFileSync(
     `/proc/${server.pid}/task/${server.pid}/children`,
     'utf8',

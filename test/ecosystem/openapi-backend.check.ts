@@ -1,4 +1,4 @@
-// openapi-backend takes the document as its definition, strictly, and tells its operations apart.
+// Tests that openapi-backend accepts the document in strict mode, and recognises its operations.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OpenAPIBackend, type Document } from 'openapi-backend';

@@ -1,6 +1,5 @@
-// A client that we have not written, with types that we have not written, talks to the petstore,
-// with a port and without. That this file compiles is half of the check: the types know what is
-// asked and answered.
+// Tests the client openapi-fetch with generated types, over a port and over `fetch`. That this file
+// compiles is half of the test, because the types describe the requests and the responses.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import createClient, { type Client } from 'openapi-fetch';
@@ -53,7 +52,7 @@ for (const [way, connect] of Object.entries(ways)) {
     const { GET, POST } = client;
     const big = { name: 'x'.repeat(70_000), categoryId: 1 };
     const asText = { 'Content-Type': 'text/plain' };
-    for (const [status, code, answer] of [
+    for (const [status, code, response] of [
       [400, 'invalid_parameter', GET('/pets', { params: { query: { limit: 101 } } })],
       [401, 'unauthorized', GET('/pets', { headers: { Authorization: 'Bearer no' } })],
       [404, 'not_found', GET('/pets/{petId}', { params: { path: { petId: 3 } } })],
@@ -63,14 +62,14 @@ for (const [way, connect] of Object.entries(ways)) {
         'unsupported_media_type',
         POST('/pets', { body: { name: 'a', categoryId: 1 }, headers: asText }),
       ],
-      // @ts-expect-error The types know the three states,
+      // @ts-expect-error The types know the three statuses of a query,
       [400, 'invalid_parameter', GET('/pets', { params: { query: { status: 'lost' } } })],
-      // @ts-expect-error of an animal too,
+      // @ts-expect-error the statuses of a pet,
       [400, 'invalid_body', POST('/pets', { body: { name: 'a', categoryId: 1, status: 'lost' } })],
-      // @ts-expect-error and what an animal must have.
+      // @ts-expect-error and the required fields of a pet.
       [400, 'invalid_body', POST('/pets', { body: { name: 'a' } })],
     ] as const) {
-      const { error } = await answer;
+      const { error } = await response;
       assert.deepEqual([error?.status, error?.code], [status, code]);
     }
 

@@ -1,5 +1,5 @@
-// The package as a stranger has it: packed from a clean folder, installed elsewhere, compiled
-// against, required and run.
+// Tests the package as a user has it: packed from a clean folder, installed elsewhere, imported,
+// required, compiled and run.
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
@@ -11,8 +11,8 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const libraries = Object.keys(manifest.peerDependencies);
 
 /**
- * All that may be in it, and how much of it: what is more must first be asked whether it belongs.
- * The JavaScript has the comments of its source and so stands for it; it is three quarters of all.
+ * The files that the package may contain, and its largest size. Three quarters of it are
+ * JavaScript, which keeps its comments because the package has no other source.
  */
 const belongs =
   /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts)|src\/plugins\/page\/\w+\.\w+)$/;
@@ -25,7 +25,7 @@ interface Packed {
   readonly paths: readonly string[];
 }
 
-/** Packs what a clone has, in a folder of its own: packing builds anew, and dist is in use. */
+/** Packs a clone in a new folder, because packing rebuilds dist, which is in use here. */
 async function pack(t: TestContext): Promise<Packed> {
   const clone = folder(t);
   const names = 'src package.json tsconfig.json README.md LICENSE Makefile data/animals.jsonl';
@@ -45,7 +45,7 @@ async function pack(t: TestContext): Promise<Packed> {
   };
 }
 
-/** Every way into the package, with the module behind it. */
+/** The entries of the package, each with its module. */
 const entries = Object.entries<unknown>(manifest.exports).flatMap(([name, target]) => {
   const module = /^\.\/dist\/(.*)\.js$/.exec(String(target))?.[1];
   return module === undefined ? [] : [{ specifier: name.replace('.', 'petstore'), module }];
@@ -85,7 +85,7 @@ async function handOn(specifier: string, module: string): Promise<string> {
   return `export { ${[...values, ...types.map((name) => `type ${name}`)].join(', ')} } from '${specifier}';\n`;
 }
 
-/** Compiles only where the types say what they mean. */
+/** A module that compiles only if the types accept valid uses and reject invalid ones. */
 const consumer = `
 import { createPetstore, KeyRing, memoryStorage, PetstoreError, type Pet, type PetStorage } from 'petstore';
 import { corsPlugin } from 'petstore/plugins/cors';
@@ -109,8 +109,8 @@ createPetstore({ keys: [], port: 1 });
 `;
 
 /**
- * Compilers, and how their users may have set them; none looks the other way at declarations.
- * `node10` reads no `exports`: by the member `types` of package.json it finds the main entry, alone.
+ * Compilers with common settings. None of them skips the check of declaration files. `node10`
+ * ignores `exports`, and finds only the main entry, by the member `types` of package.json.
  */
 const compilers: readonly {
   readonly tsc: string;
@@ -134,7 +134,7 @@ const compilers: readonly {
   },
 ];
 
-/** What both ways in have in common: the very same things, and no word about it. */
+/** A script that checks that `import` and `require` give the same objects, without a warning. */
 const sameThings = `
 (async () => {
   for (const specifier of ${JSON.stringify(entries.map(({ specifier }) => specifier))}) {
@@ -146,8 +146,8 @@ const sameThings = `
 `;
 
 /**
- * A storage of a stranger in JavaScript, held against the suite of the package; `lists` is what it
- * does with a list.
+ * A script that runs `testStorage` on a storage in JavaScript. `lists` is the expression that its
+ * method `list` returns.
  */
 const foreignStorage = (lists: string): string => `
 import { describe } from 'node:test';
@@ -176,7 +176,7 @@ function arrayStorage() {
 describe('a storage of a stranger', () => testStorage({ open: arrayStorage }));
 `;
 
-/** The pages come out of the package too. */
+/** A script that checks that the package contains the files of the page. */
 const servesPage = `
 import { createPetstore } from 'petstore';
 import { docsPlugin } from 'petstore/plugins/docs';
@@ -210,7 +210,7 @@ test('the package has the expected files, and can be imported, required, compile
       ...names,
     );
   writeFileSync(join(home, 'package.json'), '{ "private": true }');
-  // The types of Node are all that ours need.
+  // The package's types need only the types of Node.
   await install(
     file,
     `@types/node@${JSON.parse(readFileSync(join(root, 'node_modules/@types/node/package.json'), 'utf8')).version}`,
@@ -273,10 +273,10 @@ test('two commands in an empty folder install the package and add the first pet'
   const server = program(t, home, 'npx', 'petstore', '--dev', '--port', '0');
   const toPaste = await server.findLine((line) => (line.startsWith('curl ') ? line : undefined));
   assert.ok(toPaste !== undefined, server.output);
-  const animal = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
-  assert.equal(await run(t, home, 'sh', '-c', toPaste), `${animal}\n[${animal}]\n`);
+  const pet = '{"id":1,"name":"Rex","categoryId":1,"status":"available"}';
+  assert.equal(await run(t, home, 'sh', '-c', toPaste), `${pet}\n[${pet}]\n`);
 
-  // As by Ctrl-C, which a terminal sends to npx and to the server; npx ends by the signal itself.
+  // As after Ctrl-C, which a terminal sends to npx and to the server. npx itself ends by the signal.
   const { stdout } = await server.end('SIGINT');
   assert.match(stdout, /"msg":"stopping"/);
   assert.match(readFileSync(join(home, 'data/pets.jsonl'), 'utf8'), /^\{"id":1,"name":"Rex"/);

@@ -1,5 +1,4 @@
-// Prism stands between a client and the petstore, and holds every request and every answer against
-// the document.
+// Tests requests and responses by Prism, a proxy that checks both against the OpenAPI document.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { freePort, root } from '../support/process.js';
@@ -12,9 +11,9 @@ interface Words {
   readonly type?: string;
 }
 
-type Asked = readonly [status: number, method: string, path: string, words?: Words];
+type SentRequest = readonly [status: number, method: string, path: string, words?: Words];
 
-const session: readonly Asked[] = [
+const session: readonly SentRequest[] = [
   [200, 'GET', '/pets'],
   [201, 'POST', '/pets', { body: '{"name":"Rex 🐕","categoryId":5,"status":"available"}' }],
   [201, 'POST', '/pets', { body: '{"name":"","categoryId":-9007199254740991,"more":[null]}' }],
@@ -39,8 +38,8 @@ const session: readonly Asked[] = [
   [200, 'GET', '/store/orders?status=placed&limit=5'],
 ];
 
-/** What Prism finds fault with itself. */
-const wrong: readonly Asked[] = [
+/** Requests that Prism rejects. */
+const wrong: readonly SentRequest[] = [
   [400, 'GET', '/pets?limit=101'],
   [400, 'GET', '/pets?status=lost'],
   [400, 'POST', '/pets', { body: '{"name":1}' }],
@@ -53,7 +52,7 @@ const wrong: readonly Asked[] = [
 test('Prism reports no violation in a session, and blames only the request if it is malformed', async (t) => {
   const { url } = await petstoreOf(t).listen({ port: 0 });
   const port = await freePort();
-  // The first time npx downloads it, which takes longer than anything else here.
+  // npx downloads Prism at its first use, which may take long.
   await run(t, root, 'npx', ...npxArgs('prism', '--version'));
   const prism = program(
     t,
@@ -68,7 +67,7 @@ test('Prism reports no violation in a session, and blames only the request if it
     method,
     path,
     { body, authorization = `Bearer ${key}`, type = 'application/json' } = {},
-  ]: Asked): Promise<readonly string[]> => {
+  ]: SentRequest): Promise<readonly string[]> => {
     const headers: Record<string, string> = {
       ...(authorization !== null && { Authorization: authorization }),
       ...(body !== undefined && { 'Content-Type': type }),
@@ -83,9 +82,9 @@ test('Prism reports no violation in a session, and blames only the request if it
       JSON.parse(response.headers.get('sl-violations') ?? '[]');
     return found.map(({ location, message }) => `${location[0]}: ${message}`);
   };
-  for (const asked of session) assert.deepEqual(await violations(asked), [], asked.join(' '));
-  for (const asked of wrong) {
-    const found = await violations(asked);
+  for (const request of session) assert.deepEqual(await violations(request), [], request.join(' '));
+  for (const request of wrong) {
+    const found = await violations(request);
     assert.ok(found.length > 0 && found.every((one) => one.startsWith('request: ')), found.join());
   }
 });

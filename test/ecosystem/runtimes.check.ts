@@ -1,5 +1,4 @@
-// Bun and Deno: their own servers serve our `fetch` as it is, and whoever would listen by node:http
-// is told so.
+// Tests Bun and Deno: their own servers serve `fetch`, and `listen` throws with a hint to use it.
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Owns what the clients meet: a petstore with orders, its document, and programs of npx that end
-// with their test.
+// The scene of clients of others: a petstore with orders, its document, and programs that npx
+// downloads.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,21 +13,21 @@ import { folder, StartedProcess } from '../support/process.js';
 
 export { key };
 
-/** What comes by npx, pinned. */
+/** The programs that npx downloads, with their versions. */
 export const programs = {
   prism: '@stoplight/prism-cli@5.14.2',
   redocly: '@redocly/cli@2.77.0',
   spectral: '@stoplight/spectral-cli@6.16.3',
 } as const;
 
-/** A petstore that closes behind the test. */
+/** Returns a petstore that closes after the test. */
 export function petstoreOf(t: TestContext, more: readonly Plugin[] = []): Petstore {
   const petstore = createPetstore({ keys: [key], plugins: [ordersPlugin(), ...more] });
   atEnd(t, petstore.close);
   return petstore;
 }
 
-/** The OpenAPI document of such a petstore. */
+/** Returns the OpenAPI document of such a petstore. */
 export async function documentText(): Promise<string> {
   const { fetch, close } = createPetstore({ keys: [key], plugins: [ordersPlugin()] });
   const text = await (await fetch(new Request('http://any/openapi.json'))).text();
@@ -35,21 +35,21 @@ export async function documentText(): Promise<string> {
   return text;
 }
 
-/** A file with the document, in a folder of its own. */
+/** Writes the document to a file in a new folder, and returns the path. */
 export async function documentFile(t: TestContext): Promise<string> {
   const file = join(folder(t), 'openapi.json');
   writeFileSync(file, await documentText());
   return file;
 }
 
-/** Starts a program; it and all that it starts are gone after the test. */
+/** Starts a program, which ends after the test with all processes that it has started. */
 export function program(
   t: TestContext,
   cwd: string,
   command: string,
   ...args: readonly string[]
 ): StartedProcess {
-  // Without the last, a test runner would take itself for one that ours has started.
+  // Without the last variable, a test runner would behave as a child of this test runner.
   const env = {
     ...callersEnvironment,
     REDOCLY_TELEMETRY: 'off',
@@ -61,7 +61,7 @@ export function program(
   return running;
 }
 
-/** Runs a program to its end, which must be 0; answers what it wrote to standard output. */
+/** Runs a program, checks that it exits with 0, and returns its standard output. */
 export async function run(
   t: TestContext,
   cwd: string,
@@ -74,7 +74,7 @@ export async function run(
   return stdout;
 }
 
-/** The arguments with which npx runs one of the programs. */
+/** Returns the arguments with which npx runs one of the programs. */
 export function npxArgs(
   name: keyof typeof programs,
   ...args: readonly string[]
@@ -83,15 +83,15 @@ export function npxArgs(
 }
 
 /**
- * Adds, lists, fetches and errs over HTTP, at an address of a petstore without animals that a host
+ * Adds, lists and fetches a pet and causes an error, over HTTP, on an empty petstore that a host
  * has mounted under a path.
  */
 export async function useMounted(origin: string, mounted = ''): Promise<void> {
   const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
   const pets = `${origin}${mounted}/v1/pets`;
-  const animal = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
-  const stored = `{"id":1,${animal.slice(1)}`;
-  const added = await fetch(pets, { method: 'POST', headers, body: animal });
+  const pet = '{"name":"Rex 🐕","categoryId":9223372036854775807}';
+  const stored = `{"id":1,${pet.slice(1)}`;
+  const added = await fetch(pets, { method: 'POST', headers, body: pet });
   assert.deepEqual(
     [added.status, added.headers.get('Location'), await added.text()],
     [201, `${mounted}/v1/pets/1`, stored],

@@ -1,4 +1,4 @@
-// Spectral's rules of OpenAPI find nothing to say of the document, not even a hint.
+// Checks the OpenAPI document by Spectral's rules for OpenAPI, whose hints count too.
 import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';

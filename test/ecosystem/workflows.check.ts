@@ -1,4 +1,4 @@
-// The workflows of .github: sound, made of .ci/run's parts, and of actions that nobody can change.
+// Checks the workflows of .github: their syntax, their parts of .ci/run, and the pinned actions.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

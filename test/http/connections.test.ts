@@ -11,7 +11,7 @@ test('C54 accepts up to 64 fewer connections than the limit of open files, and s
     import { readFileSync } from 'node:fs';
     const petstore = createPetstore({ keys: ['k'] });
     const { port } = await petstore.listen({ port: 0 });
-    // Each connection takes two files, because both of its ends are in this process.
+    // Each connection takes two descriptors, because both of its ends are in this process.
     const sockets = [];
     let served = 0, dropped = 0;
     for (let i = 0; i < 60; i++) {

@@ -161,7 +161,7 @@ async function sendAfterRejected(running: Running): Promise<void> {
     Object.entries({ ...malformed, ...others }).flatMap(([name, bytes]) =>
       (name in malformed ? few : many).map(async (before) => {
         const client = await Client.connect(running.port);
-        client.send(before.join('') + bytes + adding(`behind ${name}`));
+        client.send(before.join('') + bytes + adding(`after ${name}`));
         for (const { length } of before) await client.expect(length === get('').length ? 200 : 201);
         const { status } = await client.nextResponse();
         await client.closed();
@@ -183,13 +183,13 @@ test('C42 ignores Upgrade, and closes the connection after the response', async 
   const running = await start(t);
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
   const inner = post('Content-Length: 27', body);
-  for (const behind of [
+  for (const after of [
     inner,
     get(''),
     'garbage\r\n\r\n',
     `POST /v1/pets HTTP/1.1\r\n${head}Content-Length: ${inner.length}\r\n\r\n`,
   ]) {
-    const client = await connectTo(t, running, get(upgrade) + behind);
+    const client = await connectTo(t, running, get(upgrade) + after);
     // Node dropped the head of a request, so its body must not be parsed as a request.
     client.send(inner);
     await client.expect(200);

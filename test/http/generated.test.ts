@@ -1,6 +1,6 @@
 /**
- * Tests of thousands of damaged requests, against a second reading of the contract (P1 to P5). They
- * are a part of the torture's R8, which sends each request in three ways.
+ * Tests of thousands of damaged requests, against a second implementation of the contract (P1 to
+ * P5). They are a part of R8 of the torture, which sends each request in three ways.
  */
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';

@@ -110,7 +110,7 @@ test('C52 destroys a connection whose request is over the total of 2,048 queued 
 
 test('C52 responds to a good request, then to the malformed request after it', async (t) => {
   const headers = ['Transfer-Encoding: chunked'];
-  const behind: readonly (readonly [error: string, bytes: string])[] = [
+  const following: readonly (readonly [error: string, bytes: string])[] = [
     ...[
       ...['\0\x01\x02', 'GARBAGE\r\n\r\n', 'GET / HTTP/9.9\r\n\r\n', 'GET / HTTP/1.1\r\n\r\n'],
       'GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n',
@@ -123,7 +123,7 @@ test('C52 responds to a good request, then to the malformed request after it', a
   ];
   await Promise.all(
     [0, 20].flatMap((slowMs) =>
-      behind.flatMap(([error, bytes]) =>
+      following.flatMap(([error, bytes]) =>
         [0, 5].map(async (pauseMs) => {
           const storage = plainStorage(({ insert }) => ({
             insert: async (draft) => (await sleep(slowMs), insert(draft)),

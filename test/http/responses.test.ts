@@ -72,8 +72,8 @@ test('C49 hides the reason of a 500 from the client, and logs it with the stack'
   const body = JSON.stringify({ code: 'internal_error', message, status: 500 });
   assert.equal((await expectResponse(port, 'GET /v1/pets', `500 ${body}`)).kept, true);
   assert.equal(logged.length, 1);
-  const told = inspect(logged);
-  assert.match(told, /a bug at \/srv\/secret[\s\S]*responses\.test[\s\S]*the deeper reason/);
+  const text = inspect(logged);
+  assert.match(text, /a bug at \/srv\/secret[\s\S]*responses\.test[\s\S]*the deeper reason/);
   await expectResponse(port, add, `500 ${body}`, adding);
   assert.match(inspect(logged), /line 3 of \/srv\/secret/);
   for (const id of odd.keys()) await expectResponse(port, `GET /v1/pets/${id}`, ours);

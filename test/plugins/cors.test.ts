@@ -41,9 +41,9 @@ test('pages of listed origins may read every response, and other pages none', as
     for (const origin of [ours, another, theirs, 'null', 'https://APP.example', `${ours}/`, '']) {
       const isListed = origin === ours || origin === another;
       // Without Vary a cache would serve the response for another origin.
-      const told = { [allow]: isListed ? origin : undefined, Vary: 'Origin' };
+      const expectedHeaders = { [allow]: isListed ? origin : undefined, Vary: 'Origin' };
       const sent = { ...parts, headers: [...headers, `oRiGiN: ${origin}`] };
-      const response = await expectResponse(port, request, status, sent, told);
+      const response = await expectResponse(port, request, status, sent, expectedHeaders);
       const exposed = header(response, 'Access-Control-Expose-Headers')?.split(',');
       for (const name of ['Link', 'Location', 'Deprecation', 'Sunset', 'Accept'])
         assert.ok(!isListed || exposed?.includes(name), name);

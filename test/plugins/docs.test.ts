@@ -152,8 +152,8 @@ test('C58 /docs and its files need no key, and their policy forbids inline scrip
     ['/swagger-ui.css', css, library],
     ['/swagger-ui-bundle.js', script, library],
   ] as const) {
-    const told = { 'Content-Type': type, 'Cache-Control': caching };
-    const response = await expectResponse(port, `GET /docs${file}`, 200, noKey, told);
+    const expectedHeaders = { 'Content-Type': type, 'Cache-Control': caching };
+    const response = await expectResponse(port, `GET /docs${file}`, 200, noKey, expectedHeaders);
     const policy = header(response, 'Content-Security-Policy') ?? '';
     assert.match(policy, /default-src 'none'; script-src 'self';/);
     assert.doesNotMatch(policy, /unsafe|https?:|\*/);

@@ -24,8 +24,8 @@ type Values = (
 
 /** Requests and parses the metrics. */
 async function scrape(port: number): Promise<readonly [Values, ReadonlyMap<string, Family>]> {
-  const told = { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' };
-  const { body } = await expectResponse(port, 'GET /metrics', 200, noKey, told);
+  const expectedHeaders = { 'Content-Type': 'text/plain; version=0.0.4; charset=utf-8' };
+  const { body } = await expectResponse(port, 'GET /metrics', 200, noKey, expectedHeaders);
   assert.ok(!/secret|PROPFIND|key-1/i.test(body));
   const families = readExposition(body);
   return [(name, labels) => sampleValue(families, name, labels), families];

@@ -10,12 +10,12 @@ import { childEnvironment } from '../support/environment.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { freePort } from '../support/process.js';
 
-/** How long starting or stopping may take, in ms. */
+/** The time limit of starting and of stopping, in ms. */
 const deadlineMs = 60_000;
 
 /**
- * How many bytes of memory must be free for a cluster in memory, which takes some hundred MiB. It
- * is in memory because creating the twenty files of each schema is slow on a disk. Writes of a
+ * The bytes of memory that must be free for a cluster in memory, which takes some hundred MiB. It
+ * is in memory because creating the twenty files of each schema is slow on a disk. The writes of a
  * killed server survive there too.
  */
 const roomBytes = 4 * 2 ** 30;

@@ -62,11 +62,11 @@ const pet = (id: number): StoredText => ({
 
 describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
   test('copies 40,000 pets to a database and back, byte for byte, across kill -9', async (t) => {
-    const animals = somePets(40_000);
+    const pets = somePets(40_000);
     const here = new WorkingFolder(t);
     const url = await newDatabase();
-    writePets(here.at('a'), animals);
-    const sum = `SHA-256 of both ${digestOf(animals)}\n`;
+    writePets(here.at('a'), pets);
+    const sum = `SHA-256 of both ${digestOf(pets)}\n`;
     const there = `copy --from file:a --to ${url}`;
     await killed(here, there, async () => (await countIn(url)) > 0);
     // The last statement may run for a moment longer.
@@ -75,20 +75,20 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
       "SELECT 1 FROM pg_stat_activity HAVING count(*) FILTER (WHERE application_name = 'petstore' AND state = 'active') = 0",
     );
     const present = await countIn(url);
-    assert.ok(present > 0 && present < animals.length, `${present} were copied before`);
+    assert.ok(present > 0 && present < pets.length, `${present} were copied before`);
     await here.prints(
       there,
       new RegExp(
         `^40000 pets of file:a copied to postgres\\S+, ${present} of them already there; ${sum}$`,
       ),
     );
-    assert.equal(await countIn(url), animals.length);
+    assert.equal(await countIn(url), pets.length);
 
     const back = `copy --from ${url} --to file:b`;
     await killed(here, back, () => here.size('b') > 0);
     assert.ok(here.size('b') < here.size('a'));
     await here.prints(back, new RegExp(`${sum}$`));
-    assert.deepEqual(petLinesIn(here.at('b')), animals);
+    assert.deepEqual(petLinesIn(here.at('b')), pets);
 
     const storage = await open(t, url);
     await expectAdded(storage, 40_001n);
@@ -391,11 +391,8 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     const env = { PETSTORE_SEED: 'in.jsonl', PETSTORE_STORAGE: raced };
     const servers = await Promise.all([1, 2, 3].map(() => here.start('', env)));
     for (const server of servers) {
-      const animals = await (await server.get('/v1/pets')).text();
-      assert.equal(
-        animals,
-        '[{"id":1,"name":"0","categoryId":1},{"id":2,"name":"1","categoryId":1}]',
-      );
+      const pets = await (await server.get('/v1/pets')).text();
+      assert.equal(pets, '[{"id":1,"name":"0","categoryId":1},{"id":2,"name":"1","categoryId":1}]');
     }
   });
 

@@ -17,7 +17,7 @@ import type { TcpProxy } from './proxy.js';
 import { endSessions, proxied, rowsIn, untilRow } from './scene.js';
 import { Writers } from './writers.js';
 
-/** Within how many ms the server must work again after the end of a fault. */
+/** The time in ms within which the server must work again after the end of a fault. */
 const recoveryMs = 5_000;
 /** The longest time of a read in ms: two attempts, each with a connection and a statement. */
 const slowestReadMs = 11_000;

@@ -1,4 +1,4 @@
-// Plans that a session keeps, and row-level security: what a session is told about its tables.
+// Tests the plans that a session keeps, and row-level security.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';

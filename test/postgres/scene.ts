@@ -68,7 +68,7 @@ export async function poolOf(
 export type Statement = Parameters<Awaited<ReturnType<PostgresPool['connect']>>['query']>[0];
 
 /**
- * Intercepts each statement of a pool: the storage gets the result of `answer`, which may call
+ * Intercepts each statement of a pool: the storage gets the result of `response`, which may call
  * `send`.
  */
 export function intercept(

@@ -1,6 +1,5 @@
-// The tables: made once, again and by many at once; what a server without them says; what it may be
-// allowed at least. And the commands and statements of docs/postgres.md, as they stand there but
-// for the host of the database.
+// Tests the tables: creating and upgrading them, servers without tables, and the least privileges.
+// Also runs the commands and statements of docs/postgres.md, with another host of the database.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { cpSync, readFileSync, realpathSync } from 'node:fs';

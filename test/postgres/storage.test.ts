@@ -265,25 +265,25 @@ describe('PostgreSQL in databases of other encodings', { skip: withoutServer() }
   }
 });
 
-const count = 200_000;
+const manyPets = 200_000;
 
 /**
  * Returns a new database with many pets. `rest` and `status` are SQL expressions for the JSON after
  * the id and for the status.
  */
-async function databaseOf(animals: number, rest: string, status = 'NULL'): Promise<string> {
+async function databaseOf(count: number, rest: string, status = 'NULL'): Promise<string> {
   const url = await newDatabase();
   await query(
     url,
     `INSERT INTO petstore_pets SELECT id, status, convert_to('{"id":' || id || ${rest} || '}', 'UTF8')
-     FROM (SELECT id, ${status} AS status FROM generate_series(1, ${animals}) AS id) AS pets`,
+     FROM (SELECT id, ${status} AS status FROM generate_series(1, ${count}) AS id) AS pets`,
   );
   return url;
 }
 
 /** Returns a new database with pets whose names are long. */
-const longPets = (animals: number, letter: string, letters: number) =>
-  databaseOf(animals, `',"name":"' || repeat('${letter}', ${letters}) || '","categoryId":1'`);
+const longPets = (count: number, letter: string, letters: number) =>
+  databaseOf(count, `',"name":"' || repeat('${letter}', ${letters}) || '","categoryId":1'`);
 
 function textsIn({ texts }: PetStorage): PetTexts {
   return texts ?? assert.fail('no texts');
@@ -293,7 +293,7 @@ describe('PostgreSQL with many pets', { skip: withoutDatabase() }, () => {
   test('C5 C7 reads a page of 200,000 pets by an index, before and after ANALYZE', async (t) => {
     // The worst order: each status in one block, and a rare status at the end.
     const url = await databaseOf(
-      count,
+      manyPets,
       `',"name":"x","categoryId":1' || COALESCE(',"status":"' || status || '"', '')`,
       "CASE WHEN id <= 90000 THEN 'available' WHEN id <= 190000 THEN 'sold' WHEN id > 199990 THEN 'pending' END",
     );
@@ -432,13 +432,13 @@ describe('PostgreSQL with many pets', { skip: withoutDatabase() }, () => {
     assert.ok(pager !== undefined);
     let isAdding = true;
     const paging = readOn(pager, () => isAdding);
-    const answered = await Promise.all(servers.map((server) => addInTurns(server, each))).finally(
+    const added = await Promise.all(servers.map((server) => addInTurns(server, each))).finally(
       () => (isAdding = false),
     );
     const seen = await paging;
     const total = servers.length * each;
     assertConsecutive(
-      answered.flat().sort((one, other) => Number(one - other)),
+      added.flat().sort((one, other) => Number(one - other)),
       total,
     );
     assertConsecutive(seen.flat(), total);

@@ -38,7 +38,7 @@ export class Writers {
   async oneMore(what = 'a pet'): Promise<void> {
     const added = new Promise<void>((resolve) => this.#waiting.push(resolve));
     const overdue = sleep(30_000, undefined, { ref: false });
-    await Promise.race([added, overdue.then(() => assert.fail(`waited in vain for ${what}`))]);
+    await Promise.race([added, overdue.then(() => assert.fail(`waited too long for ${what}`))]);
   }
 
   async stop(): Promise<void> {
