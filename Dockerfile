@@ -1,4 +1,4 @@
-# The server alone, as docs/deploy.md says it is built and run. The base has `flock`, which storage files need.
+# An image of the server. docs/deploy.md says how to build and run it. The base has `flock`, which storage files need.
 FROM node:24-slim AS build
 WORKDIR /build
 COPY . .
