@@ -28,7 +28,7 @@ export interface Reply {
 
   /**
    * Breaks the connection: `drop` before the first byte of the response, `truncate` after half of
-   * its body. Through `fetch` the request rejects as after a network error.
+   * its body. Through `fetch`, the request or the body rejects as after a network error.
    */
   readonly cut?: 'drop' | 'truncate';
 }

@@ -7,6 +7,7 @@ import { checkNames } from '../options.js';
 import type { Message } from '../request.js';
 import { readAndDestroy } from './body.js';
 import type { PetstoreService, SharedState } from './connection.js';
+import { cutResponse, isServerArgument } from './cut-response.js';
 import { GuestRequest } from './guest-request.js';
 import { GuestResponse } from './guest-response.js';
 import { toHead } from './head.js';
@@ -134,7 +135,8 @@ export class Endpoint {
 
     const { signal } = request;
     // Every Request has a signal, but only a given one can abort. Listening takes 2 µs.
-    if (!isRequest && !has('signal')) return this.#respond(request);
+    const isServed = isServerArgument(init);
+    if (!isRequest && !has('signal')) return this.#respond(request, isServed);
 
     signal.throwIfAborted();
     return new Promise((resolve, reject) => {
@@ -144,13 +146,18 @@ export class Endpoint {
         reportGone();
       };
       signal.addEventListener('abort', abort);
-      void this.#respond(request, (callback) => (reportGone = callback))
+      void this.#respond(request, isServed, (callback) => (reportGone = callback))
         .then(resolve, reject)
         .finally(() => signal.removeEventListener('abort', abort));
     });
   }
 
-  async #respond(request: Request, onGone: Message['onGone'] = () => undefined): Promise<Response> {
+  /** @param isServed True if a server called `fetch`. */
+  async #respond(
+    request: Request,
+    isServed: boolean,
+    onGone: Message['onGone'] = () => undefined,
+  ): Promise<Response> {
     const { service } = this.#shared;
     const { body: stream, signal } = request;
     const message: Message = {
@@ -175,8 +182,7 @@ export class Endpoint {
     const routed = await service.handle(message);
     const { status, body, cut } = routed.reply;
     service.reportResponse(status, message, routed);
-    if (cut !== undefined)
-      throw new TypeError('fetch failed', { cause: new Error(`the connection was cut: ${cut}`) });
+    if (cut !== undefined) return cutResponse(routed.reply, request.method === 'HEAD', isServed);
 
     const bytes =
       body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
