@@ -295,7 +295,7 @@ export async function connectionsTo(
     const name =
       isPrepared && mayPrepare ? `petstore_${hash('sha256', text).slice(0, 32)}` : undefined;
 
-    const client = await checkOut(statementMs + longerMs).catch((error: unknown) => {
+    const client = await checkOut(timeoutMs).catch((error: unknown) => {
       throw new DatabaseFailure(error, 'not done');
     });
     const session = sessionOf(client);

@@ -2,14 +2,22 @@
 import { PetstoreError } from '../errors.js';
 import type { ByteString } from '../json.js';
 import type { Log } from '../log.js';
-import { connectionsTo, retry, servingMs, stateOf, type Connections } from './connections.js';
+import {
+  connectionsTo,
+  overdueStates,
+  retry,
+  servingMs,
+  stateOf,
+  type Connections,
+} from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { throwUnusable } from './failures.js';
 import { identifier } from './sql-text.js';
 import {
-  indexMadeBy,
+  locksTable,
+  madeBy,
   selectCreators,
-  selectIndexes,
+  selectMade,
   selectRowSecurity,
   selectSchema,
   statementsIn,
@@ -26,10 +34,19 @@ const collisions = /^(23505|42P07|42710|XX000|40001|40P01)$/;
 const neededVersion = statementsIn('').migrations.length;
 
 /**
- * The lowest version of a program that can serve the tables of this version. Programs below version
- * 13 do not read it. Raise it only if an older program would damage what a new migration adds.
+ * The lowest version of a program that can serve the tables of this version: that of the release
+ * 1.0.0. Raise it only if an older program would damage what a new migration adds.
  */
-const compatibleVersion = 13;
+const compatibleVersion = 11;
+
+/** The longest time in ms for which a step may wait for a lock that blocks everything else. */
+const lockMs = 1_000;
+
+/** For how long such a step is retried, in ms. */
+const lockRetryMs = 10_000;
+
+/** The SQLSTATEs of an engine that does not have a step, because it does not compress values. */
+const notSupported = /^(0A000|42601)$/;
 
 /** The connections to a database whose tables have the version of this program. */
 export interface Database extends Connections {
@@ -144,7 +161,6 @@ export interface Migration {
  */
 export async function migratePostgres(database: string | PostgresPool): Promise<Migration> {
   const connections = await connectionsTo(database, longestStepMs);
-  const collides = (error: unknown) => collisions.test(stateOf(error));
   const write: Connections['write'] = (...statement) =>
     retry(() => connections.write(...statement), collides, 20_000);
 
@@ -160,9 +176,11 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
     const sql = statementsIn(schema);
     const from = hasTables ? await readVersion(connections, sql, servingMs) : 0;
     if (from < neededVersion) {
-      const indexes = (await connections.read(selectIndexes, [schema])).map(({ name }) => name);
-      const isThere = (step: string) => indexes.some((name) => name === indexMadeBy(step));
-      for (const step of sql.migrations) if (!isThere(step)) await write(step);
+      const made = (await connections.read(selectMade, [schema])).map(({ name }) => name);
+      const isThere = (step: string) => made.some((name) => name === madeBy(step));
+      for (const step of sql.migrations)
+        if (!isThere(step))
+          await (locksTable(step) ? stopCompression(connections, step) : write(step));
       await write(sql.setVersion, [neededVersion, compatibleVersion], { statementMs: servingMs });
     }
 
@@ -172,6 +190,33 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
     throwUnusable(error);
   } finally {
     await connections.close();
+  }
+}
+
+/** True if a step failed because a concurrent migration carries out the same step. */
+function collides(error: unknown) {
+  return collisions.test(stateOf(error));
+}
+
+/**
+ * Carries out a step that locks a table. It waits for the lock only briefly, and again and again,
+ * so that reads and adds go on meanwhile.
+ * @throws PetstoreError `storage_unusable` if a long transaction uses the table
+ */
+async function stopCompression(connections: Connections, step: string) {
+  const isLocked = (error: unknown) => overdueStates.test(stateOf(error));
+
+  try {
+    const run = () => connections.write(step, [], { statementMs: lockMs });
+    await retry(run, (error) => isLocked(error) || collides(error), lockRetryMs);
+  } catch (error) {
+    if (notSupported.test(stateOf(error))) return;
+    if (!isLocked(error)) throw error;
+    throw new PetstoreError(
+      'storage_unusable',
+      `a long transaction uses the table ${madeBy(step)}; end it and run the command again`,
+      { cause: error },
+    );
   }
 }
 

@@ -153,7 +153,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await query(
       url,
       `ALTER TABLE petstore_pets ADD COLUMN breed text;
-       UPDATE petstore_schema SET version = ${tablesVersion + 1} WHERE name = 'petstore'`,
+       UPDATE petstore_schema SET version = ${tablesVersion + 1} WHERE name = 'tables'`,
     );
     assert.equal((await before.add('Rex')).status, 201);
     const after = await here.start(`--storage ${url}`);
@@ -264,19 +264,19 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     });
   });
 
-  const noAnswer = { ...unusable, message: /no response within/ };
+  const overdue = { ...unusable, message: /no response within|due to statement timeout/ };
 
   test('migrate gives up on a locked version table and on a silent database', async (t) => {
     const { url, far, proxy } = await proxied(t);
     const release = await hold(t, url, 'LOCK TABLE petstore_schema IN ACCESS EXCLUSIVE MODE');
     const since = performance.now();
     const migrations = [url, far].map((database) =>
-      assert.rejects(migratePostgres(database), noAnswer),
+      assert.rejects(migratePostgres(database), overdue),
     );
     const migrating = new WorkingFolder(t).refuses(
       `migrate --storage ${url}`,
       3,
-      /^the database cannot be used: .*no response within/,
+      /^the database cannot be used: .*due to statement timeout/,
     );
     // All have connected and wait for the table.
     await untilRow(
@@ -297,7 +297,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const since = performance.now();
     const release = await hold(t, url, 'SELECT * FROM petstore_schema FOR UPDATE');
     await Promise.all(
-      [pool, url].map((database) => assert.rejects(migratePostgres(database), noAnswer)),
+      [pool, url].map((database) => assert.rejects(migratePostgres(database), overdue)),
     );
     assert.ok(performance.now() - since < 15_000);
     await release();
@@ -308,6 +308,41 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await sleep(4_000);
     await releaseTable();
     assert.ok((await migration).to > 1);
+  });
+
+  test('migrate stops the compression of JSON, and adds go on while it waits for a table', async (t) => {
+    const { url, sql, storage } = await openNew(t);
+    const storageOf = () =>
+      sql(
+        "SELECT string_agg(attstorage, '') FROM pg_attribute WHERE attname = 'json' AND attrelid IN ('petstore_pets'::regclass, 'petstore_records'::regclass)",
+      );
+    assert.equal(await storageOf(), 'ee');
+    for (const table of ['pets', 'records'])
+      await sql(`ALTER TABLE petstore_${table} ALTER COLUMN json SET STORAGE EXTENDED`);
+    await sql('UPDATE petstore_schema SET version = 1');
+
+    const release = await hold(t, url, 'SELECT * FROM petstore_pets');
+    const reading = assert.rejects(migratePostgres(url), {
+      ...unusable,
+      message:
+        /^a long transaction uses the table petstore_pets; end it and run the command again$/,
+    });
+    let isOver = false;
+    void reading.finally(() => (isOver = true));
+    for (let id = 1n; !isOver; id++) await expectAdded(storage, id);
+    await reading;
+    assert.equal(await storageOf(), 'xx');
+    await release();
+    await migratePostgres(url);
+    assert.equal(await storageOf(), 'ee');
+  });
+
+  test('tables of this version have the version that the release 1.0.0 requires', async () => {
+    const versions = await linesOf(
+      await newDatabase(),
+      "SELECT version FROM petstore_schema WHERE name = 'petstore'",
+    );
+    assert.equal(versions, '11');
   });
 
   test('a start without the package pg says how to install it', async (t) => {
