@@ -66,6 +66,7 @@
 //   ReplyEvent
 //   ReplySource
 //   RequestHead
+//   ResponseEnd
 //   Route
 //   RouteRequest
 //   RouteSummary
@@ -113,15 +114,18 @@
 //   parseDraft
 //   parseJson
 //   parsePage
+//   parseTime
 //   petFields
 //   petJson
 //   petStatuses
 //   readParameter
 //   reasonOf
+//   replyTo
 //   response
 //   salvageFile
 //   schemaRef
 //   syncFolder
+//   timeRule
 //   toByteString
 
 // petstore/conformance
@@ -154,7 +158,12 @@
 
 // petstore/plugins/faults
 //   FaultRule
+//   FaultWord
 //   FaultsOptions
+//   FaultsPlugin
+//   JournalItem
+//   RequestFilter
+//   faultWords
 //   faultsPlugin
 
 // petstore/plugins/metrics
@@ -185,6 +194,8 @@
 
 interface AcceptedRequest extends PluginRequest {
     readonly route: string;
+    readonly body: string | undefined;
+    readonly reportFault: (fault: string) => void;
 }
 
 type ByteString = string & {
@@ -232,6 +243,8 @@ interface Emitter<Event, Value> {
     removeListener(event: Event, listener: (value: Value) => void): unknown;
 }
 
+type EndWatcher = (event: ResponseEnd, request: PluginRequest) => void;
+
 type ErrorCode = ReplyErrorCode | 'storage_damaged' | 'storage_in_use' | 'storage_unusable';
 
 interface ErrorDetails {
@@ -247,10 +260,31 @@ interface FaultRule {
     readonly skip?: number;
     readonly skipped?: number;
     readonly left?: number | null;
+    readonly drawn?: number;
+}
+
+interface FaultWord {
+    readonly syntax: string;
+    readonly about: string;
+    readonly example: string;
 }
 
 interface FaultsOptions {
     readonly rules?: readonly FaultRule[];
+    readonly seed?: number;
+    readonly journalSize?: number;
+}
+
+interface FaultsPlugin {
+    (host: PluginHost): void;
+    set(rules: readonly FaultRule[], options?: {
+        readonly seed?: number;
+    }): void;
+    rules(): readonly FaultRule[];
+    requests(filter?: RequestFilter): readonly JournalItem[];
+    reset(options?: {
+        readonly clock?: string;
+    }): Promise<void>;
 }
 
 interface FieldType<Value> {
@@ -325,6 +359,24 @@ interface ImportTarget {
     close(): Promise<void>;
 }
 
+interface JournalItem {
+    readonly id: number;
+    readonly time: string;
+    readonly method: string;
+    readonly path: string;
+    readonly query?: string;
+    readonly route?: string;
+    readonly key?: string;
+    readonly idempotencyKey?: string;
+    readonly bodyLength?: number;
+    readonly bodySha256?: string;
+    readonly status?: number;
+    readonly fault?: string;
+    readonly cut: boolean;
+    readonly replayed: boolean;
+    readonly ms?: number;
+}
+
 interface JournalOptions {
     readonly log?: Log;
     readonly clock?: () => number;
@@ -348,7 +400,7 @@ interface KeyEntry {
 class KeyRing {
     #private;
     constructor(entries: readonly KeyEntry[], clock: () => number);
-    verify(token: string): string | undefined;
+    verify(token: string, clock?: () => number): string | undefined;
 }
 
 interface LeftOutLine {
@@ -466,7 +518,7 @@ type OpenStorage = () => PetStorage | Promise<PetStorage>;
 
 interface Operation {
     readonly handler: (request: RouteRequest) => HandlerResult | PromiseLike<HandlerResult>;
-    readonly readsBody?: boolean;
+    readonly readsBody?: boolean | 'optional';
     readonly awaitsHold?: boolean;
     readonly survivesReset?: boolean;
     readonly document?: OpenApiOperation;
@@ -599,17 +651,20 @@ interface PluginHost {
     addHeaders(make: HeaderMaker): void;
     around(wrapper: Wrapper): void;
     onReply(watcher: ReplyWatcher): void;
+    onResponseEnd(watcher: EndWatcher): void;
     describe(change: DocumentChange): void;
     waitFor(opening: PromiseLike<unknown>): void;
     onClose(close: Closer): void;
     readonly storage: PetStorage;
     readonly clock: () => number;
+    setClock(time: number | undefined): void;
     readonly log: Log;
 }
 
 interface PluginRequest {
     readonly method: string;
     readonly path: string;
+    readonly query: string;
     readonly header: (name: string) => string | undefined;
     readonly route: string | undefined;
     readonly keyName: string | undefined;
@@ -690,7 +745,9 @@ interface Reply {
     readonly contentType?: string;
     readonly cacheControl?: string;
     readonly endsConnection?: boolean;
-    readonly cut?: 'drop' | 'truncate';
+    readonly cut?: 'drop' | 'truncate' | 'end';
+    readonly dribbleMs?: number;
+    readonly isReplay?: boolean;
 }
 
 type ReplyErrorCode = keyof typeof errorCodes;
@@ -701,17 +758,32 @@ interface ReplyEvent {
     readonly status: number;
     readonly milliseconds: number;
     readonly keyName?: string;
+    readonly fault?: string;
+    readonly cut?: NonNullable<Reply['cut']> | 'client';
+    readonly isReplay?: true;
 }
 
 type ReplySource = PluginRequest;
 
 type ReplyWatcher = (event: ReplyEvent, request: PluginRequest) => void;
 
+interface RequestFilter {
+    readonly method?: string;
+    readonly path?: string;
+    readonly status?: number;
+    readonly idempotencyKey?: string;
+    readonly fault?: string;
+}
+
 type RequestHead = PluginRequest;
 
 interface RequiredHeader {
     readonly description: string;
     readonly required: true;
+}
+
+interface ResponseEnd extends ReplyEvent {
+    readonly isWhole: boolean;
 }
 
 interface Route {
@@ -771,6 +843,7 @@ type StartDigests = (counts: ReadonlySet<number>) => ReadonlyMap<number, string>
 interface StoredText {
     readonly id: bigint;
     readonly json: ByteString;
+    readonly isReplay?: true;
 }
 
 interface TestedPetstore extends PetstoreUnderTest {
@@ -812,7 +885,7 @@ type Values<Fields> = {
 interface Verdict extends RuleDescription, RuleOutcome {
 }
 
-type VerifyKey = (token: string) => string | undefined | Promise<string | undefined>;
+type VerifyKey = (token: string, clock?: () => number) => string | undefined | Promise<string | undefined>;
 
 type Wrapper = (request: AcceptedRequest, next: NextOperation) => Promise<HandlerResult>;
 
@@ -865,6 +938,9 @@ const errorCodes: Readonly<{
         endsConnection: true;
     };
     unauthorized: {
+        status: number;
+    };
+    forbidden: {
         status: number;
     };
     not_found: {
@@ -927,6 +1003,7 @@ const errors: {
     readonly unauthorized: readonly ['API key missing or invalid.', {
         readonly 'WWW-Authenticate': RequiredHeader;
     }];
+    readonly forbidden: readonly ['A policy forbids this request.'];
     readonly not_found: readonly ['The requested resource could not be found.'];
     readonly request_timeout: readonly ['The request did not arrive in time.'];
     readonly idempotency_in_flight: readonly ['The first request with this key is in flight.', {
@@ -948,7 +1025,9 @@ const errors: {
     readonly gateway_timeout: readonly ['A proxy got no response from the server in time.'];
 };
 
-function faultsPlugin(options?: FaultsOptions): Plugin;
+const faultWords: readonly FaultWord[];
+
+function faultsPlugin(options?: FaultsOptions): FaultsPlugin;
 
 function fileImport(path: string, source: string | ImportSource, options?: FileStorageOptions): Promise<FileImport>;
 
@@ -1051,6 +1130,8 @@ function parseJson(byteString: string, maxValues?: number): JsonValue;
 
 function parsePage(query: Query): PageQuery;
 
+function parseTime(text: string): number | undefined;
+
 const petFields: readonly PetField[];
 
 function petJson(id: bigint, draft: PetDraft): ByteString;
@@ -1068,6 +1149,8 @@ function postgresTarget(url: string, records?: string): Promise<TextTarget>;
 function readParameter<Value>(query: Query, { name, read, refusal }: ListParameter<Value>): Value | undefined;
 
 function reasonOf(thrown: unknown): string;
+
+function replyTo(error: PetstoreError): Reply;
 
 const requiredFields: {
     name: FieldType<string>;
@@ -1097,6 +1180,8 @@ function testRecords({ open }: {
 function testStorage({ open }: {
     readonly open: OpenStorage;
 }): void;
+
+const timeRule = "a time of RFC 3339 such as 2030-12-05T23:59:50Z, from 1970 to the end of 9999 in UTC";
 
 function toByteString(text: string): ByteString;
 

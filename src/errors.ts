@@ -22,6 +22,7 @@ export const errorCodes = Object.freeze({
   invalid_body: { status: 400 },
   bad_request: { status: 400, endsConnection: true },
   unauthorized: { status: 401 },
+  forbidden: { status: 403 },
   not_found: { status: 404 },
   method_not_allowed: { status: 405 },
   request_timeout: { status: 408, endsConnection: true },

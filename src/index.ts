@@ -7,6 +7,8 @@ export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export type { Log, LogLevel } from './log.js';
 export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 
+export { parseTime, timeRule } from './times.js';
+
 // Errors.
 export {
   codeOf,
@@ -50,6 +52,7 @@ export type {
   ReplyEvent,
   ReplySource,
   RequestHead,
+  ResponseEnd,
   Wrapper,
 } from './plugin.js';
 export type {
@@ -65,6 +68,7 @@ export {
   emptyReply,
   json,
   jsonReply,
+  replyTo,
   type HandlerResult,
   type HeaderValues,
   type Reply,

@@ -117,6 +117,7 @@ const errors = {
     'API key missing or invalid.',
     { 'WWW-Authenticate': always('The bearer challenge.') },
   ],
+  forbidden: ['A policy forbids this request.'],
   not_found: ['The requested resource could not be found.'],
   request_timeout: ['The request did not arrive in time.'],
   idempotency_in_flight: ['The first request with this key is in flight.', retryAfter],

@@ -168,16 +168,14 @@ function createPet(
       if (keyUse !== undefined && heldKeys.has(keyUse.key)) throw inFlight;
       // Without a hold, because a storage that keeps no keys rejects at once.
       const isRefused = keyUse !== undefined && !pets.keepsKeys;
-      const { id, json } = await (hold === undefined || isRefused
+      const { id, json, isReplay } = await (hold === undefined || isRefused
         ? insert()
         : insertHeld(insert, hold, heldKeys, keyUse?.key));
 
       // No Location after the sunset of the route of one pet (C30).
-      return jsonReply(
-        201,
-        json,
-        isGone(getPetDeprecation, now) ? [] : ['Location', `/v1/pets/${id}`],
-      );
+      const location = isGone(getPetDeprecation, now) ? [] : ['Location', `/v1/pets/${id}`];
+      const reply = jsonReply(201, json, location);
+      return isReplay === true ? { ...reply, isReplay } : reply;
     },
     document: {
       operationId: 'createPet',

@@ -1,7 +1,6 @@
 /** The options of `createPetstore`: their defaults, ranges and checks. */
-import { performance } from 'node:perf_hooks';
-import { inspect } from 'node:util';
 import { digestOfKey, KeyRing, type VerifyKey } from './auth.js';
+import { checkedClock, machineClock, SettableClock, steadyClock } from './clock.js';
 import { safeLog, type Log } from './log.js';
 import type { Plugin } from './plugin.js';
 import type { PetStorage } from './storage.js';
@@ -50,6 +49,8 @@ export interface ResolvedOptions {
   readonly clock: () => number;
   /** The clock of idempotency keys (C73), with the same range. */
   readonly keyClock: () => number;
+  /** Sets both clocks; undefined returns to those of the options (C87). @throws TypeError */
+  readonly setClock: (time: number | undefined) => void;
   readonly plugins: readonly Plugin[];
   /** Never throws. */
   readonly log: Log;
@@ -59,9 +60,6 @@ export interface ResolvedOptions {
   /** The base URLs for the OpenAPI document, production first. */
   readonly baseUrls: readonly string[];
 }
-
-/** The machine's clock, read at import so that fake timers of a test do not replace it (C68). */
-export const machineClock = Date.now;
 
 /** The largest `maxBodyBytes`, 16 MiB, because one such pet fills the queue of a storage. */
 export const largestBodyBytes = 2 ** 24;
@@ -110,14 +108,19 @@ export function resolveOptions(
     check('storage', isMethod, `be a PetStorage; it has no method ${method}`);
   }
 
-  const safeClock = checkedClock(clock);
+  const mainClock = new SettableClock(checkedClock(clock));
   const isDefault = clock === machineClock;
-  const keyClock = isDefault ? (storage.keyClock ?? steadyClock(machineClock())) : safeClock;
+  const ownKeyClock = isDefault ? (storage.keyClock ?? steadyClock(machineClock())) : clock;
+  const keyClock = new SettableClock(checkedClock(ownKeyClock));
   return {
-    verifyKey: resolveKeys(keys, safeClock),
+    verifyKey: resolveKeys(keys, mainClock),
     storage,
-    clock: safeClock,
-    keyClock: checkedClock(keyClock),
+    clock: mainClock.now,
+    keyClock: keyClock.now,
+    setClock: (time) => {
+      mainClock.set(time);
+      keyClock.set(time);
+    },
     plugins,
     log: safeLog(log),
     maxBodyBytes,
@@ -147,8 +150,9 @@ function check(name: keyof PetstoreOptions, isRight: boolean, rule: string): voi
   if (!isRight) throw new TypeError(`option ${name} must ${rule}`);
 }
 
-function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): VerifyKey {
-  if (typeof keys === 'function') return keys;
+function resolveKeys(keys: PetstoreOptions['keys'], clock: SettableClock): VerifyKey {
+  if (typeof keys === 'function')
+    return (token) => (clock.isSet ? keys(token, clock.now) : keys(token));
 
   const isList = Array.isArray(keys) && keys.length > 0;
   check('keys', isList, 'hold at least one API key, or be a function');
@@ -160,7 +164,7 @@ function resolveKeys(keys: PetstoreOptions['keys'], clock: () => number): Verify
     name: `key-${index + 1}`,
     digest: digestOfKey(key),
   }));
-  const ring = new KeyRing(entries, clock);
+  const ring = new KeyRing(entries, clock.now);
   return ring.verify.bind(ring);
 }
 
@@ -178,28 +182,4 @@ export function checkNames<Given extends object>(
 
   if (name !== undefined)
     throw new TypeError(`${what} ${name} is unknown; known are ${Object.keys(known).join(', ')}`);
-}
-
-/**
- * Returns a clock that starts at `start`, in milliseconds since the epoch, and does not follow
- * changes of the machine's clock.
- */
-export function steadyClock(start: number): () => number {
-  const startedAt = performance.now();
-  return () => Math.floor(start + performance.now() - startedAt);
-}
-
-/** Returns a clock that throws a TypeError unless `clock` returns a time up to the year 9999. */
-export function checkedClock(clock: () => number): () => number {
-  // Not wrapped, because it is always valid and is read at each request.
-  if (clock === machineClock) return clock;
-
-  return () => {
-    const now = clock();
-
-    if (typeof now === 'number' && now >= 0 && now < 253_402_300_800_000) return now;
-    throw new TypeError(
-      `the clock must return milliseconds since 1970, up to the year 9999, not ${inspect(now)}`,
-    );
-  };
 }

@@ -15,10 +15,17 @@ import {
 import { memoryStorage } from './memory/index.js';
 import { petRoutes, publicRoutes, StoreRun } from './operations.js';
 import { resolveOptions, type PetstoreOptions, type ResolvedOptions } from './options.js';
-import { checkedRoute, Hooks, storageReset, type PluginHost } from './plugin.js';
+import { checkedRoute, Hooks, storageReset, type PluginHost, type SentReply } from './plugin.js';
 import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
 import { sharedCheck } from './readiness.js';
-import { checkExpectation, Query, readJsonBody, splitTarget, type Message } from './request.js';
+import {
+  checkExpectation,
+  Query,
+  readJsonBody,
+  readOptionalBody,
+  splitTarget,
+  type Message,
+} from './request.js';
 import { Routes, type Resource, type Route } from './router.js';
 import type { PetStorage } from './storage.js';
 
@@ -78,7 +85,7 @@ export interface Petstore {
  */
 export function createPetstore(options: PetstoreOptions): Petstore {
   const resolved = resolveOptions(options, memoryStorage);
-  const { storage, clock, keyClock, log } = resolved;
+  const { storage, clock, keyClock, setClock, log } = resolved;
 
   const routes = new Routes(clock);
   const hooks = new Hooks(log, {
@@ -90,6 +97,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
 
   const run = new StoreRun();
   storage.onReset?.(() => {
+    setClock(undefined);
     run.begin();
     service.reset();
   });
@@ -106,6 +114,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
     ports: () => endpoint.ports(),
     storage,
     clock,
+    setClock,
     log,
   });
   hooks.start(resolved.plugins, host);
@@ -223,8 +232,9 @@ class RequestService implements PetstoreService {
 
       checkExpectation(head);
 
-      const body =
-        operation.readsBody === true ? await readJsonBody(message, head, maxBodyBytes) : '';
+      const { readsBody = false } = operation;
+      const read = readsBody === 'optional' ? readOptionalBody : readJsonBody;
+      const body = readsBody === false ? '' : await read(message, head, maxBodyBytes);
 
       const request = {
         method,
@@ -321,10 +331,18 @@ class RequestService implements PetstoreService {
   }
 
   /** Reports a response to the plugins; `message` is undefined if the client sent no HTTP. */
-  reportResponse(status: number, message?: Message, routed?: RoutedReply): void {
-    this.#parts.hooks.replied(status, message, routed?.resource?.path, routed?.keyName);
+  reportResponse(reply: SentReply, message?: Message, routed?: RoutedReply): void {
+    this.#parts.hooks.replied(reply, message, routed?.resource?.path, routed?.keyName);
     if (message !== undefined) this.#waits.delete(message);
     if (message !== undefined && --this.#inFlight === 0) this.#onIdle();
+  }
+
+  /** Reports the end of a response to the plugins, after `reportResponse`. */
+  reportEnd(reply: SentReply, isWhole: boolean, message: Message, routed: RoutedReply): void {
+    this.#waits.delete(message);
+    const { hooks } = this.#parts;
+    if (!hooks.watchesEnds) return;
+    hooks.ended(reply, isWhole, message, routed.resource?.path, routed.keyName);
   }
 
   /** Returns the time of the petstore's clock, in milliseconds since the epoch. */

@@ -70,6 +70,11 @@ export interface PluginHost {
   around(wrapper: Wrapper): void;
   /** Calls back when a response is about to be sent, also to bytes that are not HTTP. */
   onReply(watcher: ReplyWatcher): void;
+  /**
+   * Calls back when a response has ended: all of its bytes were passed to the system, or it was
+   * cut. Each call follows that of `onReply`. Not called for bytes that are not HTTP.
+   */
+  onResponseEnd(watcher: EndWatcher): void;
   /** Changes the OpenAPI document each time that it is rendered. */
   describe(change: DocumentChange): void;
   /** Makes `listen`, `fetch` and `handler` wait; `listen` rejects if the promise does. */
@@ -80,11 +85,18 @@ export interface PluginHost {
   readonly storage: PetStorage;
   /** Returns milliseconds since the epoch. */
   readonly clock: () => number;
+  /**
+   * Sets the clock of the petstore, which goes on from there; undefined returns to the clock of the
+   * options. A reset of the storage returns to it too (C87).
+   * @throws TypeError if the time is not in milliseconds since 1970, up to the year 9999
+   */
+  setClock(time: number | undefined): void;
   readonly log: Log;
 }
 
 type HeaderMaker = (request: PluginRequest) => HeaderValues;
 type ReplyWatcher = (event: ReplyEvent, request: PluginRequest) => void;
+type EndWatcher = (event: ResponseEnd, request: PluginRequest) => void;
 type DocumentChange = (document: OpenApiDocument) => void;
 type Closer = () => void | PromiseLike<void>;
 type StartCallback = () => unknown;
@@ -114,6 +126,8 @@ export interface PluginRequest {
    * hold a key by mistake: do not use it as a label of a metric.
    */
   readonly path: string;
+  /** The query as the client sent it, without the `?`. It may hold a key by mistake too. */
+  readonly query: string;
   /** Returns a header by its lowercase name; repeated ones are joined by `, `. */
   readonly header: (name: string) => string | undefined;
   /** The path of the route, such as `/v1/pets/{petId}`; undefined if no route matched. */
@@ -136,6 +150,10 @@ export interface PluginRequest {
 /** A request whose operation is about to run. */
 export interface AcceptedRequest extends PluginRequest {
   readonly route: string;
+  /** The body as a byte string; undefined if the operation reads none. */
+  readonly body: string | undefined;
+  /** Names the fault that a plugin makes, for the events of all plugins (C90). */
+  readonly reportFault: (fault: string) => void;
 }
 
 /** @deprecated Use {@link PluginRequest}; removed in 2.0. */
@@ -156,6 +174,21 @@ export interface ReplyEvent {
   readonly milliseconds: number;
   /** The name of the API key; omitted if none was needed or accepted. */
   readonly keyName?: string;
+  /** The fault that a plugin has made for the request; omitted if none did. */
+  readonly fault?: string;
+  /**
+   * Omitted if the response is sent whole. `drop`, `truncate` and `end` are those of `Reply`;
+   * `client` if the client is gone.
+   */
+  readonly cut?: NonNullable<Reply['cut']> | 'client';
+  /** True if the response is the stored result of an idempotency key, else omitted. */
+  readonly isReplay?: true;
+}
+
+/** A response that has ended. `milliseconds` is the time until its end. */
+export interface ResponseEnd extends ReplyEvent {
+  /** True if all bytes of the response were passed to the system. */
+  readonly isWhole: boolean;
 }
 
 /** The error for a request that arrived before a reset of the storage (C71). */
@@ -207,9 +240,11 @@ function checkOperation(what: string, operation: Operation): void {
   if (document !== undefined && (typeof document !== 'object' || document === null))
     throw new TypeError(`${what} has a document that is not an Operation Object`);
 
-  for (const name of ['readsBody', 'awaitsHold', 'survivesReset'] as const)
+  for (const name of ['awaitsHold', 'survivesReset'] as const)
     if (![undefined, true, false].includes(flags[name]))
       throw new TypeError(`${what} has a ${name} that is not true or false`);
+  if (![undefined, true, false, 'optional'].includes(flags.readsBody))
+    throw new TypeError(`${what} has a readsBody that is not true, false or 'optional'`);
 }
 
 /** An operation that is about to run. */
@@ -242,6 +277,7 @@ export class Hooks {
   readonly #wrappers: Wrapper[] = [];
   readonly #makers: HeaderMaker[] = [];
   readonly #watchers: ReplyWatcher[] = [];
+  readonly #endWatchers: EndWatcher[] = [];
   readonly #changes: DocumentChange[] = [];
   readonly #closers: Closer[] = [];
   readonly #openings: PromiseLike<unknown>[] = [];
@@ -255,10 +291,15 @@ export class Hooks {
   }
 
   /** The functions of the host that register hooks. */
-  readonly host: Omit<PluginHost, 'route' | 'routes' | 'ports' | 'storage' | 'clock' | 'log'> = {
+  readonly host: Omit<
+    PluginHost,
+    'route' | 'routes' | 'ports' | 'storage' | 'clock' | 'setClock' | 'log'
+  > = {
     around: (wrapper) => void this.#wrappers.push(checkFunction('around', wrapper)),
     addHeaders: (make) => void this.#makers.push(checkFunction('addHeaders', make)),
     onReply: (watcher) => void this.#watchers.push(checkFunction('onReply', watcher)),
+    onResponseEnd: (watcher) =>
+      void this.#endWatchers.push(checkFunction('onResponseEnd', watcher)),
     describe: (change) => void this.#changes.push(checkFunction('describe', change)),
     onClose: (close) => void this.#closers.push(checkFunction('onClose', close)),
     onStart: (callback) => {
@@ -337,7 +378,8 @@ export class Hooks {
       return operation.handler(request);
     }
 
-    const accepted = this.#requestOf(message, resource.path, request.keyName);
+    const body = operation.readsBody === undefined ? undefined : request.body;
+    const accepted = this.#requestOf(message, resource.path, request.keyName, body);
 
     const carryOut: HeldRun = async (holds) => {
       const hold = async () => {
@@ -400,36 +442,45 @@ export class Hooks {
   }
 
   /** Reports a response to the watchers; `message` is undefined if the client sent no HTTP. */
-  replied(status: number, message?: Message, route?: string, keyName?: string): void {
+  replied(sent: SentReply, message?: Message, route?: string, keyName?: string): void {
     if (this.#watchers.length === 0) return;
 
-    const now = performance.now();
     const request = message === undefined ? noRequest : this.#requestOf(message, route, keyName);
-    const event: ReplyEvent = Object.freeze({
-      method: request.method,
-      status,
-      milliseconds: now - (message?.startedAt ?? now),
-      ...(route === undefined ? {} : { route }),
-      ...(keyName === undefined ? {} : { keyName }),
-    });
-
+    const event: ReplyEvent = Object.freeze(eventOf(sent, message, route, keyName));
     for (const watcher of this.#watchers)
       void this.#guard('watch a reply', () => watcher(event, request));
   }
 
+  /** True if a plugin watches the ends of responses. */
+  get watchesEnds(): boolean {
+    return this.#endWatchers.length > 0;
+  }
+
+  /** Reports the end of a response to the watchers. */
+  ended(sent: SentReply, isWhole: boolean, message: Message, route?: string, keyName?: string) {
+    const request = this.#requestOf(message, route, keyName);
+    const event = Object.freeze({ ...eventOf(sent, message, route, keyName), isWhole });
+    for (const watcher of this.#endWatchers)
+      void this.#guard('watch the end of a response', () => watcher(event, request));
+  }
+
   /** Returns the object that all hooks get for a request. */
-  #requestOf(message: Message, route: string, keyName?: string): AcceptedRequest;
+  #requestOf(message: Message, route: string, keyName?: string, body?: string): AcceptedRequest;
   #requestOf(message: Message, route?: string, keyName?: string): PluginRequest;
-  #requestOf(message: Message, route?: string, keyName?: string): PluginRequest {
+  #requestOf(message: Message, route?: string, keyName?: string, body?: string): PluginRequest {
     const known = this.#requests.get(message);
     if (known !== undefined) return known;
 
-    const request: PluginRequest = Object.freeze({
+    const { path, query } = splitTarget(message.target);
+    const request: PluginRequest & Pick<AcceptedRequest, 'body' | 'reportFault'> = Object.freeze({
       method: message.method,
-      path: splitTarget(message.target).path,
+      path,
+      query,
       header: (name: string) => message.header(name),
       route,
       keyName,
+      body,
+      reportFault: (fault: string) => void (message.fault = fault),
       address: message.clientAddress,
       onAbandoned: (callback: () => void) => {
         checkFunction('onAbandoned', callback);
@@ -487,10 +538,35 @@ export class Hooks {
   }
 }
 
+/** A reply as it was sent. */
+export interface SentReply extends Pick<Reply, 'status' | 'isReplay'> {
+  readonly cut?: ReplyEvent['cut'] | undefined;
+}
+
+function eventOf(
+  { status, cut, isReplay }: SentReply,
+  message: Message | undefined,
+  route: string | undefined,
+  keyName: string | undefined,
+): ReplyEvent {
+  const now = performance.now();
+  return {
+    method: message?.method ?? '',
+    status,
+    milliseconds: now - (message?.startedAt ?? now),
+    ...(route === undefined ? {} : { route }),
+    ...(keyName === undefined ? {} : { keyName }),
+    ...(message?.fault === undefined ? {} : { fault: message.fault }),
+    ...(cut === undefined ? {} : { cut }),
+    ...(isReplay === true ? { isReplay } : {}),
+  };
+}
+
 /** The request of a response to bytes that are not HTTP. */
 const noRequest: PluginRequest = Object.freeze({
   method: '',
   path: '',
+  query: '',
   header: () => undefined,
   route: undefined,
   keyName: undefined,

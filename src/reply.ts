@@ -28,9 +28,19 @@ export interface Reply {
 
   /**
    * Breaks the connection: `drop` before the first byte of the response, `truncate` after half of
-   * its body. Through `fetch`, the request or the body rejects as after a network error.
+   * its body. `end` is as `truncate`, but ends the connection regularly. Through `fetch`, the
+   * request or the body rejects as after a network error.
    */
-  readonly cut?: 'drop' | 'truncate';
+  readonly cut?: 'drop' | 'truncate' | 'end';
+
+  /**
+   * The time over which the body is sent, in milliseconds, from 0 to 30,000. The head is sent at
+   * once.
+   * @defaultValue 0
+   */
+  readonly dribbleMs?: number;
+  /** True if this is the stored result of an idempotency key (C57). */
+  readonly isReplay?: boolean;
 }
 
 /**
@@ -221,6 +231,9 @@ export function linkBelow(basePath: string, link: string): string {
   return link.replace(/(?<=^|<)\/v1(?=\/)/g, () => basePath);
 }
 
+/** The longest time over which a body is sent on purpose. */
+const longestDribbleMs = 30_000;
+
 /**
  * Returns a checked copy of a plugin's reply, because the plugin may change its own later.
  * @param source The function of the plugin that returned the reply, for messages.
@@ -240,11 +253,16 @@ export function checkReply(reply: Reply, source = 'a handler', known?: Reply): R
   if (!isHeaderValue(contentType) || !isHeaderValue(cacheControl))
     throw new TypeError('contentType and cacheControl of a reply must be values of a header');
 
-  if (![undefined, true, false].includes(checked.endsConnection))
-    throw new TypeError('endsConnection of a reply must be true or false');
+  for (const name of ['endsConnection', 'isReplay'] as const)
+    if (![undefined, true, false].includes(checked[name]))
+      throw new TypeError(`${name} of a reply must be true or false`);
 
-  if (![undefined, 'drop', 'truncate'].includes(checked.cut))
-    throw new TypeError('the member `cut` of a reply must be `drop` or `truncate`');
+  if (![undefined, 'drop', 'truncate', 'end'].includes(checked.cut))
+    throw new TypeError('the member `cut` of a reply must be `drop`, `truncate` or `end`');
+
+  const { dribbleMs = 0 } = checked;
+  if (!(Number.isInteger(dribbleMs) && dribbleMs >= 0 && dribbleMs <= longestDribbleMs))
+    throw new TypeError(`dribbleMs of a reply must be an integer from 0 to ${longestDribbleMs}`);
 
   if (body === undefined) return checked;
 

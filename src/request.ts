@@ -20,6 +20,8 @@ export interface Message {
    * the storage raises it, because pipelined requests after it count as later.
    */
   resetsBefore: number;
+  /** The fault that a plugin has made for the request, for logs and metrics (C90). */
+  fault?: string | undefined;
 
   /** Calls back, once, when the client is gone; at once if it is gone already. */
   onGone(callback: () => void): void;
@@ -146,14 +148,38 @@ export function readJsonBody(
   head: HeadFields,
   maxBodyBytes: number,
 ): Promise<string> {
-  const { contentType = 'application/json', contentEncoding, contentLength } = head;
+  checkMediaType(head);
+  return readBoundedBody(message, head, maxBodyBytes);
+}
+
+/** As `readJsonBody`, but an empty body may have any media type. */
+export async function readOptionalBody(
+  message: Message,
+  head: HeadFields,
+  maxBodyBytes: number,
+): Promise<string> {
+  const body = await readBoundedBody(message, head, maxBodyBytes);
+  if (body !== '') checkMediaType(head);
+  return body;
+}
+
+/** @throws PetstoreError `unsupported_media_type` (C28) */
+function checkMediaType(head: HeadFields): void {
+  const { contentType = 'application/json', contentEncoding } = head;
   if (contentType !== 'application/json' && !jsonType.test(contentType))
     throw unsupported(
       'The Content-Type must be application/json, and its charset, if given, utf-8.',
     );
   if (contentEncoding !== undefined && !noCoding.test(contentEncoding))
     throw unsupported('The body must have no Content-Encoding.');
+}
 
+/** @throws PetstoreError `content_too_large` (C29), and as `readBody` */
+function readBoundedBody(
+  message: Message,
+  { contentLength }: HeadFields,
+  maxBodyBytes: number,
+): Promise<string> {
   if (contentLength !== undefined && Number(contentLength) > maxBodyBytes)
     throw bodyTooLarge(maxBodyBytes);
 

@@ -53,8 +53,12 @@ export interface RouteRequest extends OperationRequest {
 export interface Operation {
   /** Returns the response, or throws a `PetstoreError` that becomes the response. */
   readonly handler: (request: RouteRequest) => HandlerResult | PromiseLike<HandlerResult>;
-  /** True if it reads a JSON body, whose media type and size are then checked. */
-  readonly readsBody?: boolean;
+  /**
+   * True if it reads a JSON body, whose media type and size are then checked. `optional` if the
+   * body may be empty, with any media type.
+   * @defaultValue false
+   */
+  readonly readsBody?: boolean | 'optional';
   /**
    * True if the handler awaits `hold` of its request, after it has checked the request and before
    * it reads or changes anything. All other operations are held before their handler.

@@ -139,6 +139,8 @@ export interface StoredText {
   readonly id: bigint;
   /** Its JSON text. */
   readonly json: ByteString;
+  /** True if the record was stored by an earlier use of its idempotency key, else omitted. */
+  readonly isReplay?: true;
 }
 
 /** A page of at most `limit` texts; fewer if they are long. A page with `next` never changes. */

@@ -446,16 +446,6 @@ export function readWord<Word extends string>(setting: Setting, words: readonly 
   return read(setting, parse, `one of ${words.join(', ')}`, suggestion(setting.text, words, ''));
 }
 
-/** Parses a date, or a time with its zone, to milliseconds since the epoch; NaN if not valid. */
-export function timeOf(text: string): number {
-  const form = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
-  const day = text.slice(0, 10);
-
-  // `Date` takes 31 February for 3 March.
-  const isOfCalendar = form.test(text) && new Date(day).getUTCDate() === Number(day.slice(8));
-  return isOfCalendar ? Date.parse(text) : NaN;
-}
-
 /**
  * Parses a duration such as `90d` to milliseconds.
  *

@@ -15,9 +15,11 @@ import {
   type Petstore,
   type PetStorage,
 } from '../index.js';
+import { lastTime } from '../clock.js';
 import { baseUrlRule, isBaseUrl, largestBodyBytes } from '../options.js';
 import { denialOf, detailOf } from '../errors.js';
 import { largestKeepAliveSeconds } from '../http/index.js';
+import { parseTime, timeRule } from '../times.js';
 import { openApiKeys, type ApiKeys } from './api-keys.js';
 import { logTo, plainReason, quoteWord, refuse } from './output.js';
 import { loadPlugins } from './plugins.js';
@@ -31,7 +33,6 @@ import {
   type Run,
   type Setting,
   type Settings,
-  timeOf,
 } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
@@ -192,9 +193,6 @@ function readUrl(setting: Setting | undefined): string | undefined {
   return setting && read(setting, (text) => (isBaseUrl(text) ? text : undefined), baseUrlRule);
 }
 
-/** The last time that RFC 3339 can express. */
-const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-
 /**
  * Returns a clock that starts at the time of `--clock` and stops at the end of the year 9999 (C64).
  *
@@ -210,14 +208,7 @@ function readClock(
     refuse(`${problem}; use it only with --storage memory:`);
   }
 
-  const parse = (text: string) => {
-    const time = /T..:..:../i.test(text) ? timeOf(text.toUpperCase()) : NaN;
-    return time >= 0 && time <= lastTime ? time : undefined;
-  };
-
-  const rule =
-    'a time of RFC 3339 such as 2030-12-05T23:59:50Z, from 1970 to the end of 9999 in UTC';
-  const startTime = read(setting, parse, rule);
+  const startTime = read(setting, parseTime, timeRule);
   // `performance.now()` counts from the start of the process.
   let startedAt = 0;
   return {

@@ -13,6 +13,11 @@ export const mismatch = new PetstoreError(
   'This idempotency key was used with another body.',
 );
 
+/** Returns the stored result for a repeated use of a key. */
+export function replayOf({ id, json }: StoredText): StoredText {
+  return { id, json, isReplay: true };
+}
+
 /** A known use of a key. */
 export interface KnownUse extends IdempotencyKeyUse {
   /** The pet; undefined while the use is in flight. */

@@ -13,6 +13,7 @@ export {
   IdempotencyKeys,
   keptMs,
   mismatch,
+  replayOf,
   type KnownUse,
 } from './idempotency.js';
 export { importedStart } from './imports.js';

@@ -9,16 +9,18 @@ import {
   toPetTexts,
   RecordNames,
   recordsWhenOpen,
+  replayOf,
   untilClosed,
   withId,
   type KeyedRecord,
   type KnownUse,
   type RecordStore,
 } from '../engine/index.js';
+import { checkedClock, machineClock, steadyClock } from '../clock.js';
 import { PetstoreError } from '../errors.js';
 import { idempotencyLine, openJournal, type JournalOptions } from '../journal/index.js';
 import { int64Max } from '../json.js';
-import { checkedClock, checkNames, machineClock, steadyClock } from '../options.js';
+import { checkNames } from '../options.js';
 import type { PetStorage, StoredText } from '../storage.js';
 import { fileOptionNames, toJournalOptions, type FileStorageOptions } from './file-options.js';
 import { petLines, recordLines } from './record-lines.js';
@@ -125,7 +127,8 @@ async function openFileRecords(
     insertOnce: (record, keyUse) => {
       opened();
       const use = keys.begin(keyUse);
-      return use.added ?? commits.add({ ...record, keyUse: use });
+      if (use.added !== undefined) return replayOf(use.added);
+      return commits.add({ ...record, keyUse: use });
     },
     get: (id) => opened().get(id),
     list: (query) => opened().page(query),

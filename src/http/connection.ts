@@ -5,9 +5,11 @@ import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers';
 import { PetstoreError } from '../errors.js';
 import { replyTo, type Pieces, type Reply } from '../reply.js';
+import type { SentReply } from '../plugin.js';
 import type { Message } from '../request.js';
 import type { Resource } from '../router.js';
 import { Deadlines } from './deadlines.js';
+import { dribble } from './dribble.js';
 import type { Exchange } from './exchange.js';
 import { headerValue, requestTimeout } from './head.js';
 import {
@@ -51,7 +53,11 @@ export interface PetstoreService {
   /** Logs a warning about this Node. */
   logWarning(message: string, fields: Readonly<Record<string, unknown>>): void;
   /** Counts and reports a response. Omit `message` if the client sent no valid HTTP. */
-  reportResponse(status: number, message?: Message, routed?: RoutedReply): void;
+  reportResponse(reply: SentReply, message?: Message, routed?: RoutedReply): void;
+  /** Reports the end of a response. */
+  reportEnd(reply: SentReply, isWhole: boolean, message: Message, routed: RoutedReply): void;
+  /** Calls back when a wait for a request becomes pointless. */
+  onAbandoned(message: Message, callback: () => void): void;
   /** True if each connection must close after the requests that have arrived. */
   readonly isStopping: boolean;
   /** The number of resets of the storage (C71). */
@@ -115,6 +121,8 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
   #state: 'idle' | 'busy' | 'closing' = 'idle';
   /** The request in flight, until its response is sent. */
   #current: Exchange | undefined;
+  /** The response to the current request, once that is being sent. */
+  #sending: { readonly reply: Reply; readonly routed: RoutedReply } | undefined;
   /** The pipelined requests after the current one. */
   readonly #queue: Exchange[] = [];
   /** The error response that is sent last, before the connection closes (C52). */
@@ -232,6 +240,11 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
     const { failure, response } = exchange;
     const reply =
       failure === undefined ? routed.reply : service.replyToLateError(failure, exchange, routed);
+    service.reportResponse(
+      this.#socket.destroyed ? { ...reply, cut: 'client' } : reply,
+      exchange,
+      routed,
+    );
     if (reply.cut !== undefined) {
       this.#cut(exchange, routed, reply);
       return;
@@ -247,8 +260,10 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
       this.#stopAccepting();
       this.#lastReply = undefined;
     }
-    this.#write(reply, exchange.method === 'HEAD' ? '' : (reply.body ?? ''), closes);
-    service.reportResponse(reply.status, exchange, routed);
+    this.#sending = { reply, routed };
+    const body = exchange.method === 'HEAD' ? '' : (reply.body ?? '');
+    if (reply.dribbleMs === undefined || body === '') this.#write(reply, body, closes);
+    else this.#dribble(exchange, reply, String(body), closes);
   }
 
   /** Breaks the connection in place of a complete response (C62), and drops the queue. */
@@ -258,8 +273,24 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
     this.#stopAccepting();
     const body = exchange.method === 'HEAD' ? '' : truncatedBody(reply);
     const head = responseHead(reply, this.#connectionHeaders.lines(false));
-    resetAfter(this.#socket, reply.cut === 'truncate' ? head + body : '');
-    service.reportResponse(reply.status, exchange, routed);
+    if (reply.cut === 'end') lingeringClose(this.#socket, head + body, lingerMs);
+    else resetAfter(this.#socket, reply.cut === 'truncate' ? head + body : '');
+    service.reportEnd(reply, false, exchange, routed);
+  }
+
+  /** Writes a response whose body takes a time on purpose (C84). */
+  #dribble(exchange: Exchange, reply: Reply, body: string, closes: boolean): void {
+    const { unsent, service } = this.#shared;
+    const socket = this.#socket;
+    const head = responseHead(reply, this.#connectionHeaders.lines(closes));
+    socket.write(head, 'latin1');
+    const sender = {
+      write: (part: string) => void socket.write(part, 'latin1'),
+      end: () => void socket.write('', () => this.#finish(body.length)),
+    };
+    unsent.enqueue(body.length, () =>
+      service.onAbandoned(exchange, dribble(body, reply.dribbleMs ?? 0, sender)),
+    );
   }
 
   /** Writes a response, a long one in slices. Finishes the request once the socket took it all. */
@@ -298,6 +329,7 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
     if (this.#state === 'closing' && this.isQueueEmpty) this.#close();
     const { resetsBefore = 0, bytesAtEnd } = this.#current ?? {};
     this.#current?.finishResponse();
+    this.#reportEnd();
     this.#current = undefined;
     this.#deadlines.endRequest(bytesAtEnd);
 
@@ -311,6 +343,14 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
     if (this.isQueueEmpty && this.#socket.isPaused()) this.#socket.resume();
   }
 
+  /** Reports the end of the current response. */
+  #reportEnd(): void {
+    if (this.#current === undefined || this.#sending === undefined) return;
+    const { reply, routed } = this.#sending;
+    this.#sending = undefined;
+    this.#shared.service.reportEnd(reply, !this.#socket.destroyed, this.#current, routed);
+  }
+
   /** Sends the last reply, if any, and closes the connection within `ms`. */
   #close(ms = lingerMs): void {
     if (!this.#socket.writable) return;
@@ -320,7 +360,7 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
     const head =
       reply === undefined ? '' : responseHead(reply, this.#connectionHeaders.lines(true));
     lingeringClose(this.#socket, head + (reply?.body ?? ''), ms);
-    if (reply !== undefined) this.#shared.service.reportResponse(reply.status);
+    if (reply !== undefined) this.#shared.service.reportResponse(reply);
   }
 
   /**

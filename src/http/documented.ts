@@ -257,32 +257,42 @@ export class DocumentedConnection implements PortConnection {
       failure === undefined ? routed.reply : service.replyToLateError(failure, request, routed);
     const isLast = service.isStopping && this.#queue.length === 0;
     const closes = reply.endsConnection === true || request.isLast || isLast;
-    service.reportResponse(reply.status, request, routed);
+    const isGone = this.#socket.destroyed;
+    service.reportResponse(isGone ? { ...reply, cut: 'client' } : reply, request, routed);
 
     if (closes || request.isArriving || reply.cut !== undefined) {
       this.#stopAccepting();
       this.#lastReply = undefined;
     }
     request.discardBody();
-    if (reply.cut !== undefined) return void this.#cut(request, reply);
+    if (reply.cut !== undefined) {
+      this.#cut(request, reply);
+      return void service.reportEnd(reply, false, request, routed);
+    }
     if (response === undefined) {
       this.#current = undefined;
-      return void this.#endWith(reply, lingerMs);
+      this.#endWith(reply, lingerMs);
+      return void service.reportEnd(reply, !isGone, request, routed);
     }
 
-    const finish = (): void => this.#finish(request);
+    const finish = (): void => {
+      service.reportEnd(reply, response.writableFinished, request, routed);
+      this.#finish(request);
+    };
     if (response.closed) return void finish();
     response.once('close', finish);
     const log = (error: unknown) => service.logError(error);
     const guest = new GuestResponse({ request: request.source, response, next: undefined, log });
-    guest.send(reply, { date: date.value, closes });
+    const onAbandoned = (callback: () => void) => service.onAbandoned(request, callback);
+    guest.send(reply, { date: date.value, closes, onAbandoned });
   }
 
   /** Breaks the connection in place of a complete response (C62). */
   #cut(request: DocumentedRequest, reply: Reply): void {
     const body = request.method === 'HEAD' ? '' : truncatedBody(reply);
     const head = responseHead(reply, this.#connectionHeaders.lines(false));
-    resetAfter(this.#socket, reply.cut === 'truncate' ? head + body : '');
+    if (reply.cut === 'end') this.#endWithText(head + body, lingerMs);
+    else resetAfter(this.#socket, reply.cut === 'truncate' ? head + body : '');
   }
 
   /** Finishes the current request, whose response is sent, and starts the next one. */
@@ -307,17 +317,21 @@ export class DocumentedConnection implements PortConnection {
     const reply = this.#lastReply;
     if (!this.#socket.writable) return;
     this.#endWith(reply, ms);
-    if (reply !== undefined) this.#shared.service.reportResponse(reply.status);
+    if (reply !== undefined) this.#shared.service.reportResponse(reply);
   }
 
   /** Closes the sending side after a reply, and the connection within `ms`. */
   #endWith(reply: Reply | undefined, ms: number): void {
-    const socket = this.#socket;
     const head =
       reply === undefined ? '' : responseHead(reply, this.#connectionHeaders.lines(true));
+    this.#endWithText(head + (reply?.body ?? ''), ms);
+  }
+
+  #endWithText(text: string, ms: number): void {
+    const socket = this.#socket;
     // After CONNECT, Node does not read the socket.
     socket.resume();
-    socket.end(head + (reply?.body ?? ''), 'latin1', () => {
+    socket.end(text, 'latin1', () => {
       if (socket.destroyed) return;
       const timer = setTimeout(() => socket.destroy(), ms).unref();
       socket.once('close', () => clearTimeout(timer));

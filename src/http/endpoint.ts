@@ -8,6 +8,7 @@ import type { Message } from '../request.js';
 import { readAndDestroy } from './body.js';
 import type { PetstoreService, SharedState } from './connection.js';
 import { cutResponse, isServerArgument } from './cut-response.js';
+import { slowStream } from './dribble.js';
 import { GuestRequest } from './guest-request.js';
 import { GuestResponse } from './guest-response.js';
 import { toHead } from './head.js';
@@ -107,10 +108,15 @@ export class Endpoint {
       // the host's code runs in the async context of its request.
       setImmediate(() => {
         const { reply } = routed;
-        service.reportResponse(reply.status, message, routed);
-        if (message.mistake !== undefined && guest.passOn(message.mistake)) return;
+        const isGone = response.destroyed === true && reply.cut === undefined;
+        service.reportResponse(isGone ? { ...reply, cut: 'client' } : reply, message, routed);
+        const reportEnd = (isWhole: boolean) => service.reportEnd(reply, isWhole, message, routed);
+        if (message.mistake !== undefined && guest.passOn(message.mistake)) return reportEnd(true);
+        if (reply.cut !== undefined || isGone) reportEnd(false);
+        else response.once?.('close', () => reportEnd(response.writableFinished));
         const closes = reply.endsConnection === true || service.isStopping;
-        guest.send(reply, { date: date.value, closes });
+        const onAbandoned = (callback: () => void) => service.onAbandoned(message, callback);
+        guest.send(reply, { date: date.value, closes, onAbandoned });
       });
     } catch (error) {
       // A rejection would crash the host's process.
@@ -180,15 +186,24 @@ export class Endpoint {
     };
 
     const routed = await service.handle(message);
-    const { status, body, cut } = routed.reply;
-    service.reportResponse(status, message, routed);
-    if (cut !== undefined) return cutResponse(routed.reply, request.method === 'HEAD', isServed);
+    const { reply } = routed;
+    const { status, body, cut, dribbleMs } = reply;
+    const reportEnd = (isWhole: boolean) => service.reportEnd(reply, isWhole, message, routed);
+    const isGone = signal.aborted && cut === undefined;
+    service.reportResponse(isGone ? { ...reply, cut: 'client' } : reply, message, routed);
+    const isSlow = dribbleMs !== undefined && body !== undefined && request.method !== 'HEAD';
+    if (!isSlow) reportEnd(cut === undefined && !isGone);
+    if (cut !== undefined) return cutResponse(reply, request.method === 'HEAD', isServed);
 
     const bytes =
       body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
     const headers = new Headers();
     const list = allHeaders(routed.reply);
     for (let i = 0; i < list.length; i += 2) headers.append(list[i] ?? '', list[i + 1] ?? '');
-    return new Response(bytes, { status, headers });
+    if (!isSlow) return new Response(bytes, { status, headers });
+
+    const onAbandoned = (callback: () => void) => service.onAbandoned(message, callback);
+    const slow = slowStream(String(body), dribbleMs, { signal, onAbandoned, reportEnd });
+    return new Response(slow, { status, headers });
   }
 }

@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { ServerResponse, type IncomingMessage, type OutgoingHttpHeader } from 'node:http';
 import { setTimeout } from 'node:timers';
 import { internalErrorReply, type Reply } from '../reply.js';
+import { dribble } from './dribble.js';
 import { lingerMs } from './node.js';
 import { allHeaders, truncatedBody } from './wire.js';
 
@@ -37,6 +38,8 @@ export interface SendOptions {
   readonly date: string;
   /** True if the connection must close after the response. */
   readonly closes: boolean;
+  /** Calls back when a wait for the request becomes pointless. */
+  readonly onAbandoned: (callback: () => void) => void;
 }
 
 /** The list headers that the host had set, by lowercase names. */
@@ -124,7 +127,7 @@ export class GuestResponse {
     }
   }
 
-  #write(reply: Reply, { date, closes }: SendOptions): void {
+  #write(reply: Reply, { date, closes, onAbandoned }: SendOptions): void {
     const { request, response } = this.#host;
     if (reply.cut === 'drop') return void response.destroy();
 
@@ -135,15 +138,22 @@ export class GuestResponse {
     // HTTP/2 has no Connection header.
     const isHttp1 = request.httpVersion !== '2.0';
     const isIncomplete = request.complete === false && isHttp1;
-    if (isHttp1 && (closes || isIncomplete)) response.setHeader('Connection', 'close');
+    const isLast = closes || isIncomplete || reply.cut === 'end';
+    if (isHttp1 && isLast) response.setHeader('Connection', 'close');
 
-    if (reply.cut === 'truncate') {
+    if (reply.cut !== undefined) {
       response.flushHeaders();
       const beginning = this.#isHead ? '' : truncatedBody(reply);
-      return void response.write(beginning, 'latin1', () => this.#destroyUnlessEnded());
+      const end = () => (reply.cut === 'end' ? this.#end() : this.#destroyUnlessEnded());
+      return void response.write(beginning, 'latin1', end);
     }
 
     const body = this.#isHead ? undefined : bodyOf(reply);
+    const { dribbleMs } = reply;
+    if (body !== undefined && dribbleMs !== undefined) {
+      response.flushHeaders();
+      return void onAbandoned(this.#dribble(String(reply.body), dribbleMs));
+    }
     if (!isIncomplete) return void (body === undefined ? response.end() : response.end(...body));
 
     // Node closes the connection after the response. If it closed with unread bytes, the client
@@ -187,6 +197,19 @@ export class GuestResponse {
       if (old !== undefined) response.setHeader(name, old);
       else if (!isList(lower) || this.#before?.has(lower) === true) response.removeHeader(name);
     }
+  }
+
+  /** Sends a body over a time (C84). Returns a function that sends the rest at once. */
+  #dribble(body: string, ms: number): () => void {
+    const { response, log } = this.#host;
+    const write = (part: string) => {
+      try {
+        if (!response.destroyed) response.write(Buffer.from(part, 'latin1'));
+      } catch (error) {
+        log(error);
+      }
+    };
+    return dribble(body, ms, { write, end: () => this.#end() });
   }
 
   #end(): void {

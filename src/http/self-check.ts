@@ -9,7 +9,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { isPetstoreError, reasonOf } from '../errors.js';
 import { asByteString } from '../json.js';
-import { machineClock } from '../options.js';
+import { machineClock } from '../clock.js';
 import { internalErrorReply, jsonReply, replyTo, type Reply } from '../reply.js';
 import { checkExpectation, type Message } from '../request.js';
 import type { RoutedReply, PetstoreService, SharedState } from './connection.js';
@@ -100,6 +100,8 @@ class Stub implements PetstoreService {
   logError(): void {}
   logWarning(): void {}
   reportResponse(): void {}
+  reportEnd(): void {}
+  onAbandoned(): void {}
 
   now(): number {
     return machineClock();

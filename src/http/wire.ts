@@ -4,7 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import { setImmediate } from 'node:timers';
-import { machineClock } from '../options.js';
+import { machineClock } from '../clock.js';
 import { SharedResponse, type Pieces, type Reply } from '../reply.js';
 
 /**

@@ -6,7 +6,7 @@ import { clearTimeout, setTimeout } from 'node:timers';
 import { closedError } from '../engine/index.js';
 import { PetstoreError, reasonOf } from '../errors.js';
 import type { Log } from '../log.js';
-import { checkedClock, machineClock } from '../options.js';
+import { checkedClock, machineClock } from '../clock.js';
 import { createFile, makeFolders, nodeDisk, syncFolder, transferAll, type Disk } from './disk.js';
 import { errnoOf, ignore, inUseError, unusableError } from './disk-errors.js';
 import { isHeldElsewhere } from './file-lock.js';

@@ -6,6 +6,7 @@ import {
   pendingPet,
   RecordNames,
   recordsWhenOpen,
+  replayOf,
   toPetStorage,
   toPetTexts,
   withId,
@@ -66,7 +67,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
       insertOnce: (record, keyUse) => {
         const { keys } = opened();
         const use = keys.begin(keyUse);
-        return use.added ?? keys.keep(use, insert(record));
+        return use.added === undefined ? keys.keep(use, insert(record)) : replayOf(use.added);
       },
       get: (id) => opened().catalogue.get(id),
       list: (query) => opened().catalogue.page(query),

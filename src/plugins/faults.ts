@@ -1,40 +1,35 @@
 /**
  * The plugin `faults`: produces errors, delays and broken connections to test a client. The header
  * `Petstore-Fault` requests a fault for one request, and rules at `/v1/faults` for many requests.
- * `/v1/reset` resets the store.
+ * `/v1/requests` lists what clients sent, and `/v1/reset` resets the store.
  */
+import { parseTime, PetstoreError, timeRule, type Plugin, type PluginHost } from '../index.js';
 import {
-  emptyReply,
-  int64OfJsonNumber,
-  JsonNumber,
-  jsonReply,
-  maxBodyValues,
-  parseJson,
-  PetstoreError,
-  toByteString,
-  type AcceptedRequest,
-  type JsonValue,
-  type NextOperation,
-  type Plugin,
-  type Reply,
-  type ReplyErrorCode,
-  type RouteSummary,
-} from '../index.js';
-import {
-  ActiveRules,
-  checkMatches,
+  carryOut,
   checkRules,
-  codes,
-  Delays,
+  checkSeed,
+  controlRoutes,
+  defaultJournalSize,
   describeFaults,
-  documents,
-  faultWords,
+  FaultControl,
+  isOwnPath,
+  matcherOf,
+  maxJournalSize,
   parseFault,
   type Fault,
   type FaultRule,
+  type JournalItem,
+  type RequestFilter,
+  type RuleSet,
 } from './faults/index.js';
 
-export type { FaultRule } from './faults/index.js';
+export {
+  faultWords,
+  type FaultRule,
+  type FaultWord,
+  type JournalItem,
+  type RequestFilter,
+} from './faults/index.js';
 
 /** The options of the plugin. */
 export interface FaultsOptions {
@@ -44,159 +39,138 @@ export interface FaultsOptions {
    * @defaultValue none
    */
   readonly rules?: readonly FaultRule[];
+  /**
+   * The seed of the shares of these rules, an integer from 0 to 4,294,967,295.
+   *
+   * @defaultValue 0
+   */
+  readonly seed?: number;
+  /**
+   * The largest number of requests in the journal, from 0 to 10,000.
+   *
+   * @defaultValue 1000
+   */
+  readonly journalSize?: number;
 }
 
-const faultsPath = '/v1/faults';
-const resetPath = '/v1/reset';
+/** The plugin, with functions that control it in the petstore that uses it (C83). */
+export interface FaultsPlugin {
+  (host: PluginHost): void;
+  /**
+   * Replaces all rules, and their seed.
+   *
+   * @throws TypeError for a rule that is not valid, or that no request can meet
+   */
+  set(rules: readonly FaultRule[], options?: { readonly seed?: number }): void;
+  /** Returns the rules with their counts. */
+  rules(): readonly FaultRule[];
+  /**
+   * Returns the requests that clients sent, oldest first.
+   *
+   * @throws TypeError if the filter is not valid
+   */
+  requests(filter?: RequestFilter): readonly JournalItem[];
+  /**
+   * Resets the store, the rules and the journal, as `POST /v1/reset`.
+   *
+   * @param options `clock` sets the petstore's clock, such as `2030-12-06T00:00:00Z`.
+   * @throws TypeError if the storage cannot be reset, or the time is not valid
+   */
+  reset(options?: { readonly clock?: string }): Promise<void>;
+}
 
 /**
  * Lets requests with a valid API key request faults, which look like real ones to the client.
  *
- * @throws TypeError if a rule is not valid. If a rule matches no route, `createPetstore` throws it.
+ * @throws TypeError if an option is not valid. If no request can meet a rule, `createPetstore`
+ * throws it.
  */
-export function faultsPlugin(options: FaultsOptions = {}): Plugin {
-  const { rules: given = [], ...unknown } = options;
+export function faultsPlugin(options: FaultsOptions = {}): FaultsPlugin {
+  const { rules = [], seed, journalSize = defaultJournalSize, ...unknown } = options;
   for (const name of Object.keys(unknown))
-    throw new TypeError(`faultsPlugin: option ${name} is unknown; the only option is rules`);
-  if (!Array.isArray(given)) throw new TypeError('faultsPlugin: rules must be an array');
-  const refuse = (problem: string) => new TypeError(`faultsPlugin: rule ${problem}`);
-  const firstRules = checkRules(given, refuse);
+    throw refuse(`option ${name} is unknown; the options are rules, seed and journalSize`);
+  if (!(Number.isInteger(journalSize) && journalSize >= 0 && journalSize <= maxJournalSize))
+    throw refuse(`journalSize must be an integer from 0 to ${maxJournalSize}`);
+  const first = checkedSet(rules, seed);
 
-  return ({ around, describe, onStart, route, routes, storage }) => {
-    const delays = new Delays();
-    const rules = new ActiveRules();
-    rules.set(firstRules);
-    onStart(() => checkMatches(firstRules, faultyRoutes(routes()), refuse));
-
-    around((request, next) => {
-      if (request.keyName === undefined || isOwnPath(request.route)) return next();
-      // Tools send an optional header empty if they have no value for it.
-      const text = request.header('petstore-fault') ?? '';
-      const fault = text === '' ? rules.faultFor(request) : parseHeader(text);
-      return fault === undefined ? next() : carryOut(fault, request, next, delays);
-    });
-
-    const showRules = () => jsonReply(200, toByteString(JSON.stringify({ rules })));
-    const setRules = (body: string) => {
-      const refuseBody = (problem: string) =>
-        new PetstoreError('invalid_body', `In rules, rule ${problem}.`);
-      const checked = checkRules(parseRules(body), refuseBody);
-      checkMatches(checked, faultyRoutes(routes()), refuseBody);
-      rules.set(checked);
-      return showRules();
-    };
-    const endRules = () => {
-      rules.set([]);
-      return emptyReply(204, []);
-    };
-    route({
-      path: faultsPath,
-      methods: {
-        GET: { handler: showRules, document: documents.list },
-        PUT: { handler: ({ body }) => setRules(body), readsBody: true, document: documents.set },
-        DELETE: { handler: endRules, document: documents.end },
-      },
-    });
-
-    // Without `onReset`, delayed requests could not learn that the store was reset.
-    if (storage.reset !== undefined && storage.onReset !== undefined) {
-      storage.onReset(() => rules.set(firstRules));
-      const handler = async () => {
-        await storage.reset?.();
-        return emptyReply(204, []);
-      };
-      const POST = { handler, survivesReset: true, document: documents.reset };
-      route({ path: resetPath, methods: { POST } });
-    }
-
-    describe(describeFaults);
+  /** The control of each open petstore; that of the last one stays after its end. */
+  const controls: FaultControl[] = [];
+  const only = (): FaultControl => {
+    const [control, ...others] = controls;
+    if (control === undefined) throw refuse('no petstore uses this plugin yet');
+    if (others.length === 0) return control;
+    throw refuse(`${controls.length} petstores use this plugin; call faultsPlugin() for each`);
   };
-}
 
-function isOwnPath(path: string): boolean {
-  return path === faultsPath || path === resetPath;
-}
-
-/** Returns the routes and methods to which faults apply. */
-function faultyRoutes(routes: readonly RouteSummary[]): readonly RouteSummary[] {
-  return routes
-    .filter(({ path }) => path.startsWith('/v1/') && !isOwnPath(path))
-    .map(({ path, methods }) => ({
-      path,
-      // OPTIONS needs no key.
-      methods: methods.filter((method) => method !== 'OPTIONS'),
-    }))
-    .filter(({ methods }) => methods.length > 0);
-}
-
-/**
- * Parses the header `Petstore-Fault`.
- *
- * @throws PetstoreError `invalid_parameter` if it is not valid
- */
-function parseHeader(text: string): Fault {
-  const fault = parseFault(text);
-  if (fault !== undefined) return fault;
-  throw new PetstoreError('invalid_parameter', `Petstore-Fault must be ${faultWords}.`);
-}
-
-/**
- * Parses a body to rules that are not checked yet.
- *
- * @throws PetstoreError `invalid_json` or `invalid_body`
- */
-function parseRules(body: string): readonly unknown[] {
-  const value = parseJson(body, maxBodyValues);
-  const rules = value instanceof Map ? value.get('rules') : undefined;
-  if (!Array.isArray(rules))
-    throw new PetstoreError('invalid_body', 'The body must be {"rules":[…]}.');
-  return rules.map((rule: JsonValue) =>
-    rule instanceof Map ? Object.fromEntries(Array.from(rule, plainMember)) : undefined,
-  );
-}
-
-/** Converts a number to a JavaScript number, or to NaN if it is not an int64. */
-function plainMember([name, value]: readonly [string, JsonValue]): readonly [string, unknown] {
-  return [name, value instanceof JsonNumber ? Number(int64OfJsonNumber(value.text)) : value];
-}
-
-/** Carries out a request with a fault. A fault before the operation replaces the operation. */
-async function carryOut(
-  fault: Fault,
-  request: AcceptedRequest,
-  next: NextOperation,
-  delays: Delays,
-): Promise<Reply> {
-  const { delayMs, moment } = fault;
-  if (delayMs === 0) return replyWith(fault, moment === 'after' ? await next() : undefined, next);
-
-  const pause = () => delays.wait(delayMs, request);
-  return delays.run(async () => {
-    if (moment === 'within') return next(pause);
-    // The pet is stored, although the client gets an error or no response.
-    const reply = moment === 'after' ? await next() : undefined;
-    await pause();
-    return replyWith(fault, reply, next);
+  const plugin: Plugin = (host) => {
+    const control = new FaultControl(host, first, journalSize);
+    controls.push(control);
+    host.onClose(() => {
+      if (controls.length > 1) controls.splice(controls.indexOf(control), 1);
+    });
+    host.onStart(() => {
+      control.checkFirst(refuseRule);
+      host.log('warn', startWarning);
+    });
+    meetFaults(host, control);
+    for (const each of controlRoutes(control)) host.route(each);
+    host.describe(describeFaults);
+  };
+  return Object.assign(plugin, {
+    set: (given: readonly FaultRule[], { seed: other }: { readonly seed?: number } = {}) =>
+      only().setRules(checkedSet(given, other), refuseRule),
+    rules: () => only().rules.rules,
+    requests: (filter: RequestFilter = {}) => only().journal.list(matcherOf(filter)),
+    reset: async ({ clock }: { readonly clock?: string } = {}) => {
+      const control = only();
+      const time = clock === undefined ? undefined : parseTime(String(clock));
+      if (clock !== undefined && time === undefined) throw refuse(`clock must be ${timeRule}`);
+      if (!control.canReset) throw refuse('the storage of this petstore cannot be reset');
+      await control.reset(time);
+    },
   });
 }
 
-/** The errors of faults, by their codes. */
-const errors: ReadonlyMap<ReplyErrorCode | undefined, PetstoreError> = new Map(
-  Object.values(codes).map((code) => {
-    const headers = code === 'too_many_requests' ? ['Retry-After', '1'] : [];
-    return [code, new PetstoreError(code, 'This fault was requested.', { headers })];
-  }),
-);
-const unavailable = new PetstoreError('unavailable', 'This fault was requested.');
+/** The message that a start logs, so that the plugin reaches no production unnoticed (C89). */
+const startWarning =
+  'the plugin faults is on: this server fails on purpose, and any API key may set the rules';
 
-/** Returns the reply of a fault, or throws its error. */
-async function replyWith(
-  { code, cut }: Fault,
-  reply: Reply | undefined,
-  next: NextOperation,
-): Promise<Reply> {
-  const error = errors.get(code);
-  if (error !== undefined) throw error;
-  if (cut === undefined) return reply ?? next();
-  return { ...(reply ?? jsonReply(503, toByteString(unavailable.body))), cut };
+const refuse = (problem: string) => new TypeError(`faultsPlugin: ${problem}`);
+const refuseRule = (problem: string) => refuse(`rule ${problem}`);
+
+/** Returns rules that are checked, except against the routes. @throws TypeError */
+function checkedSet(rules: unknown, seed: unknown): RuleSet {
+  if (!Array.isArray(rules)) throw refuse('rules must be an array');
+  return { rules: checkRules(rules, refuseRule), ...checkSeed(seed, refuse) };
+}
+
+/** Lets requests meet faults, and writes them to the journal. */
+function meetFaults({ around, onReply, onResponseEnd, clock }: PluginHost, control: FaultControl) {
+  const { journal, delays } = control;
+  around((request, next) => {
+    if (isOwnPath(request.route)) return next();
+    journal.accept(request);
+    if (request.keyName === undefined) return next();
+
+    // Tools send an optional header empty if they have no value for it.
+    const header = request.header('petstore-fault') ?? '';
+    const fault = control.faultFor(request, header === '' ? undefined : parseHeader(header));
+    if (fault === undefined) return next();
+    request.reportFault(fault.text);
+    return carryOut({ fault, request, next, delays, clock });
+  });
+  onReply((event, request) => {
+    if (!isOwnPath(event.route)) journal.reply(event, request);
+  });
+  onResponseEnd((event, request) => {
+    if (!isOwnPath(event.route)) journal.end(event, request);
+  });
+}
+
+/** Parses the header `Petstore-Fault`. @throws PetstoreError `invalid_parameter` */
+function parseHeader(text: string): Fault {
+  return parseFault(
+    text,
+    (problem) => new PetstoreError('invalid_parameter', `In Petstore-Fault, ${problem}.`),
+  );
 }

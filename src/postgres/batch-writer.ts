@@ -247,7 +247,7 @@ function repeatOf(keyUse: IdempotencyKeyUse, known: Row | undefined): Added | un
   // Only an operator can have deleted the pet.
   if (!id || !json)
     return new PetstoreError('unavailable', 'The pet of this idempotency key was deleted.');
-  return { id: BigInt(id), json };
+  return { id: BigInt(id), json, isReplay: true };
 }
 
 /** Returns the last id in a result. @throws DatabaseFailure if the result is damaged */

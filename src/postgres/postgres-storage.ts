@@ -7,7 +7,8 @@ import {
   untilClosed,
 } from '../engine/index.js';
 import type { Log } from '../log.js';
-import { checkNames, steadyClock } from '../options.js';
+import { steadyClock } from '../clock.js';
+import { checkNames } from '../options.js';
 import type { PetStorage } from '../storage.js';
 import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
 import { poolMaxOf } from './database-url.js';

@@ -104,7 +104,7 @@ test('C49 responds 500 if a storage returns values that are not JSON texts', asy
 
 test('C50 has a fixed set of error codes', () => {
   const codes =
-    'invalid_parameter invalid_json invalid_body bad_request unauthorized not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented bad_gateway unavailable gateway_timeout';
+    'invalid_parameter invalid_json invalid_body bad_request unauthorized forbidden not_found method_not_allowed request_timeout idempotency_in_flight content_too_large unsupported_media_type expectation_failed idempotency_mismatch too_many_requests headers_too_large internal_error not_implemented bad_gateway unavailable gateway_timeout';
   assert.deepEqual(Object.keys(errorCodes), codes.split(' '));
 });
 

@@ -130,6 +130,8 @@ async function sweptConnection(t: TestContext) {
     logError: () => assert.fail(),
     logWarning: () => assert.fail(),
     reportResponse: () => undefined,
+    reportEnd: () => undefined,
+    onAbandoned: () => undefined,
     isStopping: false,
     resets: 0,
     now: Date.now,

@@ -30,12 +30,6 @@ import {
 } from '../support/scenes.js';
 import { gate, until } from '../support/waiting.js';
 
-const syntax =
-  'one of status=408, status=409, status=429, status=500, status=502, status=503, status=504, drop and truncate, ' +
-  'or delay=MILLISECONDS (up to 30000), or one of them and a delay; with before or after, or, for a delay alone, ' +
-  'within; joined by commas';
-const rule = `Petstore-Fault must be ${syntax}.`;
-
 /** Starts a petstore with the plugin. */
 const startFaulty = (t: TestContext, options: Parameters<typeof start>[1] = {}): Promise<Running> =>
   start(t, { plugins: [faultsPlugin()], ...options });
@@ -94,15 +88,18 @@ test('C61 a delay before or after the operation lasts at least the requested tim
   assert.equal((await slow).status, 201);
 });
 
-test('C61 an invalid fault is 400 with the syntax, and the operation is not carried out', async (t) => {
+test('C61 an invalid fault is 400, and the operation is not carried out', async (t) => {
   const { port } = await startFaulty(t);
   // biome-ignore format: many short values; one per line would hide the test.
-  const wrong = [',', 'status=418', 'status=', 'status=5030', 'Status=503', 'status=503,status=429', 'status=503,drop', 'drop,truncate', 'drop,drop', 'before', 'within', 'status=503,within', 'drop,within', 'before,within', 'before,after', 'delay=-1', 'delay=30001', 'delay=1e3', 'delay=999999999999', 'status=503,', 'reset', 'toString'];
+  const wrong = [',', 'status=418', 'status=', 'status=5030', 'Status=503', 'status=503,status=429', 'status=503,drop', 'drop,truncate', 'drop,drop', 'before', 'within', 'status=503,within', 'drop,within', 'before,within', 'before,after', 'delay=-1', 'delay=30001', 'delay=1e3', 'delay=999999999999', 'status=503,', 'reset', 'toString', 'constructor', '__proto__'];
   for (const response of [
     ...wrong.map((fault) => post(port, fault)),
     post(port, 'status=503', 'Petstore-Fault: status=429'),
   ])
-    assert.equal(assertError(await response, 400, 'invalid_parameter'), rule);
+    assert.match(
+      assertError(await response, 400, 'invalid_parameter'),
+      /^In Petstore-Fault, .+\.$/,
+    );
   assert.equal(await count(port), 0);
 });
 
@@ -132,7 +129,8 @@ test('C61 the OpenAPI document describes the header, the faults and the paths of
   const without = [[['limit', 'status', 'after'], ['Idempotency-Key']], [['petId']]];
   const within = without.map((item) => item.map((names) => [...names, 'Petstore-Fault']));
   // Faults do not apply to the plugin's own paths.
-  const own = [[[], [], []], [[]]];
+  const filters = ['limit', 'method', 'path', 'status', 'idempotencyKey', 'fault', 'after'];
+  const own = [[[], [], []], [filters], [[]]];
   assert.deepEqual(await parametersOf(plain), without);
   assert.deepEqual(await parametersOf(port), [...within, ...own]);
 
@@ -141,7 +139,7 @@ test('C61 the OpenAPI document describes the header, the faults and the paths of
     for (const [method, { responses }] of Object.entries<{ readonly responses: object }>(
       paths[path],
     ))
-      for (const status of ['408', '409', '429', '500', '502', '503', '504'])
+      for (const status of ['401', '403', '404', '408', '409', '429', '500', '502', '503', '504'])
         assert.ok(status in responses, `${method} ${path} ${status}`);
   assert.deepEqual(Object.keys(paths['/faults']), ['get', 'put', 'delete']);
   assert.deepEqual(Object.keys(paths['/reset']), ['post']);
@@ -283,10 +281,11 @@ test('C61 an invalid rule is 400 with its number and a hint, and changes no rule
   const { port } = await startFaulty(t);
   await setRules(port, [{ fault: 'status=503' }]);
   const drop = { fault: 'drop' };
-  const noFault = `fault must be ${syntax}`;
+  const noFault = 'fault must be a fault such as status=503';
   const noTimes = 'times must be an integer from 1 to 1000000, or be left out';
   for (const [bad, problem] of [
-    ...[{ fault: 'status=418' }, {}, { fault: 5 }, 5, null].map((each) => [each, noFault] as const),
+    ...[{}, { fault: 5 }, 5, null].map((each) => [each, noFault] as const),
+    [{ fault: 'drip' }, 'in fault, "drip" is not a word of a fault; the nearest is drop'],
     [{ ...drop, method: 'post' }, 'method must be a method such as POST, or be left out'],
     [
       { ...drop, path: '/v1/pets/1' },
@@ -299,8 +298,7 @@ test('C61 an invalid rule is 400 with its number and a hint, and changes no rule
     const message = assertError(await setRules(port, [drop, bad]), 400, 'invalid_body');
     assert.equal(message, `In rules, rule 2 is wrong: ${problem}.`);
   }
-  const unknown =
-    'In rules, rule 1 has an unknown member; it may have method, path, fault, times, skip.';
+  const unknown = 'In rules, rule 1 has an unknown member "time"; the nearest is times.';
   const misspelt = await setRules(port, [{ ...drop, time: 1 }]);
   assert.equal(assertError(misspelt, 400, 'invalid_body'), unknown);
   for (const text of ['[]', '{}', '{"rules":{}}', '5']) {
@@ -311,7 +309,8 @@ test('C61 an invalid rule is 400 with its number and a hint, and changes no rule
   await expectResponse(port, list, '503 unavailable');
   assert.throws(() => faultsPlugin({ rules: [{ fault: 'drip' }] }), {
     name: 'TypeError',
-    message: `faultsPlugin: rule 1 is wrong: ${noFault}`,
+    message:
+      'faultsPlugin: rule 1 is wrong: in fault, "drip" is not a word of a fault; the nearest is drop',
   });
 });
 

@@ -2,20 +2,29 @@
 import {
   errorResponses,
   jsonContent,
+  listDocument,
   response,
   schemaRef,
   type OpenApiDocument,
   type OpenApiOperation,
   type OpenApiValue,
 } from '../../index.js';
+import { codes } from './changes.js';
+import { journalParameters } from './journal-filters.js';
 import { maxRules } from './rules.js';
-import { codes, faultWords } from './words.js';
+import { maxSeed } from './shares.js';
+import { faultWords } from './words.js';
+
+/** The words, as a list in Markdown. */
+const wordList = faultWords
+  .map(({ syntax, about, example }) => `- \`${syntax}\`: ${about}. Example: \`${example}\``)
+  .join('\n');
 
 /** The Parameter Object of the header. */
 const parameter: OpenApiValue = {
   name: 'Petstore-Fault',
   in: 'header',
-  description: `A fault for this request alone: ${faultWords}.`,
+  description: `A fault for this request alone: words, joined by commas.\n\n${wordList}`,
   // Without an example, because tools would send it with every request.
   schema: { type: 'string', default: '' },
 };
@@ -38,6 +47,37 @@ const operation = (
   description,
   responses: { ...errorResponses(['invalid_parameter', 'unauthorized']), ...responses },
 });
+const resetContent = jsonContent(
+  {
+    type: 'object',
+    properties: {
+      clock: {
+        type: 'string',
+        format: 'date-time',
+        description: "The time of the petstore's clock from now on; its own clock by default.",
+      },
+    },
+  },
+  { clock: '2030-12-06T00:00:00Z' },
+);
+const requestContent = jsonContent({ type: 'array', items: schemaRef('JournalItem') }, [
+  {
+    id: 1,
+    time: '2030-12-06T00:00:00.000Z',
+    method: 'POST',
+    path: '/v1/pets',
+    route: '/v1/pets',
+    key: 'key-1',
+    idempotencyKey: '7d3f0a52',
+    bodyLength: 29,
+    bodySha256: '2f8e4f7af28e0866e666702f6f172cc1a0eb375d5ac5538733313bc98ad590e5',
+    fault: 'drop,after',
+    cut: true,
+    replayed: false,
+    ms: 1.5,
+  },
+]);
+
 /** The Operation Objects of the plugin's paths. */
 export const documents = {
   list: operation(
@@ -64,15 +104,23 @@ export const documents = {
     'Requests with the header `Petstore-Fault` still get its fault.',
     { 204: { description: 'Deleted.' } },
   ),
-  reset: operation(
-    'resetStore',
-    'Reset the pets and the fault rules to those of the start',
-    'Only of a store in memory, so that each test begins with the same pets.',
-    { 204: { description: 'Reset. Requests that were delayed get 503.' } },
-  ),
+  reset: {
+    ...operation(
+      'resetStore',
+      'Reset the pets, the fault rules and the journal to those of the start',
+      'Only of a store in memory, so that each test begins with the same pets.',
+      {
+        204: { description: 'Reset. Requests that were delayed get 503.' },
+        ...errorResponses(['invalid_body', 'content_too_large', 'unsupported_media_type']),
+      },
+    ),
+    requestBody: { required: false, content: resetContent },
+  },
+  requests: listDocument('listRequests', 'faults', 'requests', journalParameters, requestContent),
 };
 
 const count = { type: 'integer', format: 'int32' };
+const text = (description: string) => ({ type: 'string', description });
 const schemas = {
   FaultRule: {
     type: 'object',
@@ -81,7 +129,7 @@ const schemas = {
     properties: {
       method: { type: 'string', description: 'Method of the requests; any by default.' },
       path: { type: 'string', description: 'Path of the route; any by default.' },
-      fault: { type: 'string', description: `The fault: ${faultWords}.` },
+      fault: { type: 'string', description: `Words, joined by commas.\n\n${wordList}` },
       times: {
         ...count,
         minimum: 1,
@@ -102,12 +150,53 @@ const schemas = {
         minimum: 0,
         description: 'Number of requests that will still get the fault; null without `times`.',
       },
+      drawn: {
+        type: 'integer',
+        format: 'int64',
+        minimum: 0,
+        description: 'Number of requests so far of which the share was drawn.',
+      },
     },
   },
   FaultRules: {
     type: 'object',
     required: ['rules'],
-    properties: { rules: { type: 'array', maxItems: maxRules, items: schemaRef('FaultRule') } },
+    properties: {
+      rules: { type: 'array', maxItems: maxRules, items: schemaRef('FaultRule') },
+      seed: {
+        type: 'integer',
+        format: 'int64',
+        minimum: 0,
+        maximum: maxSeed,
+        default: 0,
+        description: 'The same seed and the same requests meet the same faults.',
+      },
+    },
+  },
+  JournalItem: {
+    type: 'object',
+    description: 'A request that a client sent.',
+    required: ['id', 'time', 'method', 'path', 'cut', 'replayed'],
+    properties: {
+      id: { ...count, minimum: 1, description: 'Number of the request since the last reset.' },
+      time: { type: 'string', format: 'date-time', description: 'When its checks ended.' },
+      method: text('As sent; empty if it was no HTTP.'),
+      path: text('As sent; empty if it was no HTTP.'),
+      query: text('As sent, without the question mark.'),
+      route: text('The path of the route.'),
+      key: text('The name of the API key.'),
+      idempotencyKey: text('The header Idempotency-Key.'),
+      bodyLength: { ...count, minimum: 0, description: 'Length of the body in bytes.' },
+      bodySha256: text('SHA-256 of the body in 64 hex digits.'),
+      status: { ...count, description: 'Status code that was sent; omitted if none was.' },
+      fault: text('The fault that met the request.'),
+      cut: { type: 'boolean', description: 'True if the response did not reach its end.' },
+      replayed: {
+        type: 'boolean',
+        description: 'True if the response is the stored result of an idempotency key.',
+      },
+      ms: { type: 'number', description: 'Milliseconds until the end of the response.' },
+    },
   },
 };
 

@@ -1,0 +1,67 @@
+/** Clocks, which return milliseconds since the epoch. */
+import { performance } from 'node:perf_hooks';
+import { inspect } from 'node:util';
+
+/** The machine's clock, read at import so that fake timers of a test do not replace it (C68). */
+export const machineClock = Date.now;
+
+/**
+ * Returns a clock that starts at `start`, in milliseconds since the epoch, and does not follow
+ * changes of the machine's clock.
+ */
+export function steadyClock(start: number): () => number {
+  const startedAt = performance.now();
+  return () => Math.floor(start + performance.now() - startedAt);
+}
+
+/** The last millisecond of the year 9999, the last year that RFC 3339 can express. */
+export const lastTime = 253_402_300_799_999;
+
+/** Returns a clock that throws a TypeError unless `clock` returns a time up to the year 9999. */
+export function checkedClock(clock: () => number): () => number {
+  // Not wrapped, because it is always valid and is read at each request.
+  if (clock === machineClock) return clock;
+
+  return () => {
+    const now = clock();
+
+    if (isTime(now)) return now;
+    throw new TypeError(
+      `the clock must return milliseconds since 1970, up to the year 9999, not ${inspect(now)}`,
+    );
+  };
+}
+
+function isTime(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value < lastTime + 1;
+}
+
+/** A clock that can be set. It then goes on as the clock that it is made of (C87). */
+export class SettableClock {
+  readonly #own: () => number;
+  /** The difference to the own clock, in milliseconds; undefined if the clock is not set. */
+  #shift: number | undefined;
+
+  constructor(own: () => number) {
+    this.#own = own;
+  }
+
+  /** Returns milliseconds since the epoch. Works unbound. */
+  readonly now = (): number => {
+    const shift = this.#shift;
+    return shift === undefined ? this.#own() : Math.min(this.#own() + shift, lastTime);
+  };
+
+  get isSet(): boolean {
+    return this.#shift !== undefined;
+  }
+
+  /** Sets the time; undefined returns to the own clock. @throws TypeError */
+  set(time: number | undefined): void {
+    if (time !== undefined && !isTime(time))
+      throw new TypeError(
+        `setClock takes milliseconds since 1970, up to the year 9999, not ${inspect(time)}`,
+      );
+    this.#shift = time === undefined ? undefined : time - this.#own();
+  }
+}
