@@ -62,8 +62,8 @@ function brokenStream(cut: string, beginning = '', ms = 0): ReadableStream<Uint8
 }
 
 /**
- * Returns the error of a broken connection, as Node's `fetch` has it. It has no stack trace, because
- * servers print it. By `code` and `errno`, msw lets the request of the client fail.
+ * Returns the error of a broken connection, as Node's `fetch` has it. It has no stack trace,
+ * because servers print it. By `code` and `errno`, msw lets the request of the client fail.
  */
 function connectionError(message: string, cut: string): TypeError {
   const { stackTraceLimit } = Error;
