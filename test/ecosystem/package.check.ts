@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { after, before, test } from 'node:test';
+import { CleanupScope, type Ending } from '../support/at-end.js';
 import { folder, root } from '../support/process.js';
 import { program, run } from './scene.js';
 
@@ -14,9 +15,14 @@ const libraries = Object.keys(manifest.peerDependencies);
  * The files that the package may contain, and its largest size. Three quarters of it are
  * JavaScript, which keeps its comments because the package has no other source.
  */
-const belongs =
-  /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(js|d\.ts)|src\/plugins\/page\/\w+\.\w+)$/;
-const largest = { packed: 400_000, unpacked: 1_400_000, files: 400 };
+const belongs = new RegExp(
+  [
+    String.raw`^(package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|Dockerfile`,
+    String.raw`dist\/[\w/-]+\.(js|d\.ts)|src\/plugins\/page\/\w+\.\w+|data\/animals\.jsonl`,
+    String.raw`docs\/(\w[\w-]*\.(md|d\.ts)|page\.png|figures\/speed\.svg))$`,
+  ].join('|'),
+);
+const largest = { packed: 560_000, unpacked: 1_700_000, files: 400 };
 
 interface Packed {
   readonly file: string;
@@ -26,10 +32,11 @@ interface Packed {
 }
 
 /** Packs a clone in a new folder, because packing rebuilds dist, which is in use here. */
-async function pack(t: TestContext): Promise<Packed> {
+async function pack(t: Ending): Promise<Packed> {
   const clone = folder(t);
-  const names = 'src package.json tsconfig.json README.md LICENSE Makefile data/animals.jsonl';
-  for (const name of names.split(' '))
+  const kept = (manifest.files as readonly string[]).filter((name) => !/^!|^dist/.test(name));
+  const names = 'src package.json tsconfig.json README.md LICENSE Makefile'.split(' ');
+  for (const name of [...names, ...kept])
     cpSync(join(root, name), join(clone, name), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
   await run(t, clone, 'npm', 'pack', '--silent');
@@ -44,6 +51,13 @@ async function pack(t: TestContext): Promise<Packed> {
     paths: facts.files.map(({ path }: { readonly path: string }) => path),
   };
 }
+
+let packed: Packed;
+const scope = new CleanupScope();
+before(async () => {
+  packed = await pack(scope);
+});
+after(() => scope.end());
 
 /** The entries of the package, each with its module. */
 const entries = Object.entries<unknown>(manifest.exports).flatMap(([name, target]) => {
@@ -186,7 +200,7 @@ process.stdout.write((await Promise.all(statuses)).join(' '));
 `;
 
 test('the package has the expected files, and can be imported, required, compiled and run', async (t) => {
-  const { file, size, unpackedSize, paths } = await pack(t);
+  const { file, size, unpackedSize, paths } = packed;
   t.diagnostic(`${size} bytes packed, ${unpackedSize} unpacked, ${paths.length} files`);
   assert.deepEqual(
     paths.filter((path) => !belongs.test(path)),
@@ -266,7 +280,7 @@ test('the package has the expected files, and can be imported, required, compile
 });
 
 test('two commands in an empty folder install the package and add the first pet', async (t) => {
-  const { file } = await pack(t);
+  const { file } = packed;
   const home = folder(t);
   await run(t, home, 'npm', 'install', '--no-fund', '--no-audit', file);
 
@@ -280,4 +294,62 @@ test('two commands in an empty folder install the package and add the first pet'
   const { stdout } = await server.end('SIGINT');
   assert.match(stdout, /"msg":"stopping"/);
   assert.match(readFileSync(join(home, 'data/pets.jsonl'), 'utf8'), /^\{"id":1,"name":"Rex"/);
+});
+
+/** The runtimes on which the package is tried: this Node or, by npx, another. */
+const nodes = [20, 24].map((major) => ({
+  major,
+  command: process.versions.node.startsWith(`${major}.`)
+    ? [process.execPath]
+    : ['npx', '--yes', `--package=node@${major}`, '--', 'node'],
+}));
+
+test('README.md works from the package alone: its documents, its server, its curl lines, its module', async (t) => {
+  const { file, paths } = packed;
+  const home = folder(t);
+  await run(t, home, 'npm', 'install', '--no-fund', '--no-audit', file);
+  const installed = join(home, 'node_modules/petstore');
+
+  // Each link of the documents leads to a file of the package.
+  for (const name of paths.filter((path) => path.endsWith('.md')))
+    for (const [, target = ''] of readFileSync(join(installed, name), 'utf8').matchAll(
+      /\]\((?!https?:|#)([^)#]+)/g,
+    ))
+      assert.ok(
+        // The source is not in the package.
+        paths.includes(posix.join(posix.dirname(name), target)) || target.startsWith('../src/'),
+        `${name}: ${target}`,
+      );
+
+  const readme = readFileSync(join(installed, 'README.md'), 'utf8');
+  const [, start = ''] =
+    /^PETSTORE_API_KEYS=secret node dist\/server\.js (.*)$/m.exec(readme.replace(/\\\n */g, '')) ??
+    [];
+  const [, calls = ''] = /^```sh\n(api=.*?)^```$/ms.exec(readme) ?? [];
+  const [, module = ''] = /^```js\n(\/\/ rehearse\.mjs.*?)^```$/ms.exec(readme) ?? [];
+  const said = (code: string, mark: string) =>
+    [...code.matchAll(new RegExp(`\\S ${mark} (.*)$`, 'gm'))].map(([, line]) => line);
+  assert.ok(said(calls, '#').length >= 3 && said(module, '//').length >= 3);
+  writeFileSync(join(home, 'rehearse.mjs'), module);
+
+  for (const { major, command } of nodes) {
+    const [name = '', ...args] = command;
+    assert.match(await run(t, home, name, ...args, '--version'), new RegExp(`^v${major}\\.`));
+
+    const options = start.replace('data/', 'node_modules/petstore/data/').split(' ');
+    const bin = ['node_modules/petstore/dist/server.js', ...options, '--port', '0'];
+    const env = 'PETSTORE_API_KEYS=secret';
+    const server = program(t, home, 'env', env, name, ...args, ...bin);
+    const url = await server.findLine((line) => /"url":"([^"]*)"/.exec(line)?.[1]);
+    assert.ok(url !== undefined, server.output);
+    writeFileSync(join(home, 'calls.sh'), calls.replaceAll('http://127.0.0.1:3000', url));
+    const printed = (await run(t, home, 'sh', 'calls.sh')).split('\n').map((line) => line.trim());
+    for (const line of said(calls, '#'))
+      assert.ok(printed.includes(line ?? ''), `${line}: ${printed}`);
+    await server.end('SIGKILL');
+
+    const lines = (await run(t, home, name, ...args, 'rehearse.mjs')).split('\n');
+    for (const line of said(module, '//'))
+      assert.ok(lines.includes(line ?? ''), `${line}: ${lines}`);
+  }
 });

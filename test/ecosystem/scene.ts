@@ -3,10 +3,9 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { createPetstore, type Petstore, type Plugin } from '../../dist/index.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
-import { atEnd } from '../support/at-end.js';
+import { atEnd, type Ending } from '../support/at-end.js';
 import { callersEnvironment } from '../support/environment.js';
 import { key } from '../support/fixture.js';
 import { folder, StartedProcess } from '../support/process.js';
@@ -21,7 +20,7 @@ export const programs = {
 } as const;
 
 /** Returns a petstore that closes after the test. */
-export function petstoreOf(t: TestContext, more: readonly Plugin[] = []): Petstore {
+export function petstoreOf(t: Ending, more: readonly Plugin[] = []): Petstore {
   const petstore = createPetstore({ keys: [key], plugins: [ordersPlugin(), ...more] });
   atEnd(t, petstore.close);
   return petstore;
@@ -36,7 +35,7 @@ export async function documentText(): Promise<string> {
 }
 
 /** Writes the document to a file in a new folder, and returns the path. */
-export async function documentFile(t: TestContext): Promise<string> {
+export async function documentFile(t: Ending): Promise<string> {
   const file = join(folder(t), 'openapi.json');
   writeFileSync(file, await documentText());
   return file;
@@ -44,7 +43,7 @@ export async function documentFile(t: TestContext): Promise<string> {
 
 /** Starts a program, which ends after the test with all processes that it has started. */
 export function program(
-  t: TestContext,
+  t: Ending,
   cwd: string,
   command: string,
   ...args: readonly string[]
@@ -63,7 +62,7 @@ export function program(
 
 /** Runs a program, checks that it exits with 0, and returns its standard output. */
 export async function run(
-  t: TestContext,
+  t: Ending,
   cwd: string,
   command: string,
   ...args: readonly string[]
