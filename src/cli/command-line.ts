@@ -76,7 +76,7 @@ async function runCommand(settings: Settings): Promise<void> {
   return module.run(settings, operands);
 }
 
-/** Returns the command of this name. @throws Refusal if there is none */
+/** Returns the command of this name. @throws Refusal if the name is unknown */
 function commandOf(word: string): CommandName {
   const found = commandNames.find((name) => name === word);
   if (found !== undefined) return found;

@@ -126,8 +126,8 @@ export async function readSeed({ text: path, from }: Setting): Promise<Seed> {
 }
 
 /**
- * Reads the whole file into memory. It is checked first and added later, and it may be a pipe or
- * change in between.
+ * Reads the whole file into memory, because all lines are checked before the first is added. A pipe
+ * could not be read twice, and a file could change meanwhile.
  *
  * @throws Refusal
  */

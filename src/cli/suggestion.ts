@@ -9,7 +9,7 @@ const maxErrors = 3;
 
 /**
  * Returns the hint of a message about an unknown word: the similar known words, or `otherwise` if
- * there are none.
+ * no known word is similar.
  */
 export function suggestion(
   word: string,

@@ -127,9 +127,9 @@ function onlyOf(settings: Settings): readonly string[] | undefined {
 }
 
 /**
- * Returns the API key: of `--key`, of the file of `--key-file`, or of `PETSTORE_KEY`.
+ * Returns the API key from `--key`, the file of `--key-file`, or `PETSTORE_KEY`.
  *
- * @throws Refusal if there is none, or two flags, or it is not valid
+ * @throws Refusal if the key is missing or not valid, or if both flags are given
  */
 async function keyOf(settings: Settings): Promise<string> {
   const parse = (text: string) => (/^[!-~]+$/.test(text) ? text : undefined);

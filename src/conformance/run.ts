@@ -142,7 +142,7 @@ function noteDuration(server: TestedServer, msEach: number): void {
   );
 }
 
-/** Says in words why a response is no list that other rules could rely on; undefined if it is. */
+/** Describes why a response is not a usable list of pets; undefined if it is one. */
 function problemWithList(response: RawResponse): string | undefined {
   const { status, headers, body } = response;
   const [location] = headers.get('location') ?? [];

@@ -100,7 +100,7 @@ export interface RuleOutcome {
    * be checked, `inapplicable` if it does not concern the server.
    */
   readonly outcome: 'passed' | 'warned' | 'failed' | 'untried' | 'inapplicable';
-  /** Where the behaviour is written: the specification, an RFC, or docs/contract.md. */
+  /** The source of the rule: the specification, an RFC, or docs/contract.md. */
   readonly source: string;
   /** The reason why the rule is `untried` or `inapplicable`. */
   readonly reason?: string;

@@ -45,21 +45,21 @@ class Stub implements PetstoreService {
   /** Ends the wait of `/hold`. */
   release = (): void => undefined;
   #hold = (_held: Exchange): void => undefined;
-  /** Resolves to the request that waits. */
+  /** Resolves to the request of `/hold` once it has arrived. */
   readonly held = new Promise<Exchange>((resolve) => (this.#hold = resolve));
 
   has(path: string): boolean {
     return this.seen.some(({ target }) => target === path);
   }
 
-  /** Returns the request of a path. @throws Error if there is none */
+  /** Returns the request of a path. @throws Error if no such request has arrived */
   find(path: string): Exchange {
     const found = this.seen.find(({ target }) => target === path);
     if (found === undefined) throw new Error('no request arrived');
     return found;
   }
 
-  /** The last request. @throws Error if there is none */
+  /** The last request. @throws Error if no request has arrived */
   get last(): Exchange {
     const last = this.seen.at(-1);
     if (last === undefined) throw new Error('no request arrived');
@@ -119,7 +119,7 @@ const chunked = 'Transfer-Encoding: chunked';
 
 type Check = (probe: Probe, stub: Stub) => Promise<void>;
 
-/** What is checked, each on a connection of its own. */
+/** The checks by name. Each uses a connection of its own. */
 const checks: Readonly<Record<string, Check>> = {
   'requests with bodies on one connection': async (probe) => {
     probe.send(`${post('Content-Length: 3')}one`);
