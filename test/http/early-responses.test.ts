@@ -4,7 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { header } from '../support/client.js';
 import { requestBytes, connectTo, key, start, storedPets } from '../support/fixture.js';
-import { petJson } from '../support/scenes.js';
+import type { Plugin } from '../../dist/index.js';
+import { corsPlugin } from '../../dist/plugins/cors.js';
+import { expectResponse, noKey, petJson } from '../support/scenes.js';
+import { gate } from '../support/waiting.js';
 
 test('C51 delivers an early response whole, then closes within 1 s or 64 KiB', async (t) => {
   const running = await start(t);
@@ -72,4 +75,30 @@ test('C9 responds at once to a GET with a body over the limit, then closes the c
   assert.equal(header(await client.expect('200 []'), 'Connection'), 'close');
   client.send('x'.repeat(80_000));
   assert.ok((await client.closed()) < 900, '64 KiB must end it before the second does');
+});
+
+test('C33 a request whose body fails while it runs keeps the headers of its route', async (t) => {
+  const origin = 'https://app.example';
+  const [reached, released] = [gate(), gate()];
+  const waiting: Plugin = ({ around }) =>
+    around(async ({ path }, next) => {
+      if (path !== '/v1/pets/1') return next();
+      reached.open();
+      await released.opened;
+      return next();
+    });
+  const running = await start(t, { plugins: [corsPlugin({ origins: [origin] }), waiting] });
+  const headers = ['Transfer-Encoding: chunked', `Origin: ${origin}`];
+  const client = await connectTo(t, running, requestBytes('GET', '/v1/pets/1', { headers }));
+  await reached.opened;
+  client.send('not a chunk\r\n');
+  // The server reads those bytes before these requests, which arrive later.
+  for (let count = 0; count < 2; count++)
+    await expectResponse(running.port, 'GET /healthz', 200, noKey);
+  released.open();
+
+  const response = await client.expect('400 bad_request');
+  for (const name of ['Deprecation', 'Sunset', 'Link'])
+    assert.notEqual(header(response, name), undefined, name);
+  assert.equal(header(response, 'Access-Control-Allow-Origin'), origin);
 });

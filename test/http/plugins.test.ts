@@ -740,6 +740,34 @@ test('a wrapper’s change of a reply affects only its own request', async (t) =
   }
 });
 
+test('limits a wrapper’s change of an error to its own request', async (t) => {
+  const changing: Plugin = ({ around }) =>
+    around(async (_, next) => {
+      try {
+        return await next();
+      } catch (error) {
+        const { headers }: { headers?: unknown } = Object(error);
+        for (const change of [
+          () => Object.assign(Object(error), { message: 'changed' }),
+          () => Object.assign(Object(error), { headers: ['X-Changed', '1'] }),
+          () => Array.isArray(headers) && headers.push('X-Changed', '1'),
+        ])
+          assert.throws(change, TypeError);
+        throw error;
+      }
+    });
+  const { port } = await start(t, { plugins: [changing] });
+  const plain = await start(t);
+  for (const request of ['GET /v1/pets?limit=0', 'GET /v1/pets?after=x', 'POST /v1/pets']) {
+    const parts = { body: '{' };
+    const expected = await expectResponse(plain.port, request, 400, parts);
+    for (let count = 0; count < 2; count++)
+      await expectResponse(port, request, `400 ${expected.body}`, parts, {
+        'X-Changed': undefined,
+      });
+  }
+});
+
 test('responds 500 and logs a body that is a text instead of a byte string', async (t) => {
   const words = 'Größe 猫';
   const json = JSON.stringify({ name: words });

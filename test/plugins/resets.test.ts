@@ -10,6 +10,7 @@ import {
   type Plugin,
 } from '../../dist/index.js';
 import { faultsPlugin } from '../../dist/plugins/faults.js';
+import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { sendRequest, requestBytes, connectTo, key, start } from '../support/fixture.js';
 import {
   petJson,
@@ -163,6 +164,61 @@ test('C71 requests pipelined after a reset are carried out', async (t) => {
   const plain = requestBytes('POST', '/v1/pets', { body: petJson });
   const client = await connectTo(t, running, plain + requestBytes('POST', '/v1/reset') + plain);
   await client.expect(201, 204, `201 ${firstPetJson}`);
+});
+
+test('C63 a reset deletes the records of plugins, whose ids begin at 1 again', async (t) => {
+  const { port } = await start(t, { plugins: [ordersPlugin(), faultsPlugin()] });
+  const orders = '/v1/store/orders';
+  for (let round = 0; round < 2; round++) {
+    await expectResponse(port, add, 201, { body: petJson });
+    const placed = await expectResponse(port, `POST ${orders}`, 201, {
+      body: '{"petId":1,"quantity":1}',
+    });
+    assert.match(placed.body, /^\{"id":1,/);
+    await expectResponse(port, reset, 204);
+    await expectResponse(port, `GET ${orders}`, '200 []');
+  }
+});
+
+test('C63 a reset frees the idempotency keys that plugins hold', async () => {
+  const held = [gate(), gate()];
+  const released = [gate(), gate()];
+  let holds = 0;
+  const holding: Plugin = ({ around }) =>
+    around((request, next) =>
+      request.header('x-hold') === undefined
+        ? next()
+        : next(async () => {
+            const number = holds++;
+            held[number]?.open();
+            await released[number]?.opened;
+          }),
+    );
+  const storage = memoryStorage();
+  const petstore = createPetstore({ keys: [key], storage, plugins: [holding] });
+  const send = (headers: Readonly<Record<string, string>> = {}) =>
+    petstore.fetch('http://any/v1/pets', {
+      method: 'POST',
+      headers: { ...keyHeaders, 'Idempotency-Key': 'a', ...headers },
+      body: petJson,
+    });
+  const hold = { 'X-Hold': '1' };
+
+  const outdated = send(hold);
+  await held[0]?.opened;
+  assert.equal((await send()).status, 409);
+  await storage.reset();
+  const current = send(hold);
+  await held[1]?.opened;
+  // The end of the outdated request must not free the key of the current request.
+  released[0]?.open();
+  assert.equal((await outdated).status, 503);
+  assert.equal((await send()).status, 409);
+  released[1]?.open();
+  assert.equal((await current).status, 201);
+  assert.equal((await send()).status, 201);
+  assert.equal(storage.size, 1);
+  await petstore.close();
 });
 
 test('C71 an operation of a plugin may reset the storage', async (t) => {
