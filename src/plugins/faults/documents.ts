@@ -1,6 +1,7 @@
 /** The part of the OpenAPI document that the faults plugin adds. */
 import {
   errorResponses,
+  int64Schema,
   jsonContent,
   listDocument,
   response,
@@ -58,7 +59,8 @@ const resetContent = jsonContent(
       },
     },
   },
-  { clock: '2030-12-06T00:00:00Z' },
+  // Before the sunset of getPet, because tools send the examples.
+  { clock: '2026-12-06T00:00:00Z' },
 );
 const requestContent = jsonContent({ type: 'array', items: schemaRef('JournalItem') }, [
   {
@@ -151,8 +153,7 @@ const schemas = {
         description: 'Number of requests that will still get the fault; null without `times`.',
       },
       drawn: {
-        type: 'integer',
-        format: 'int64',
+        ...int64Schema,
         minimum: 0,
         description: 'Number of requests so far of which the share was drawn.',
       },

@@ -38,6 +38,7 @@ const rows: Readonly<Record<keyof RequestFilter, Omit<Filter, 'name'>>> = {
     refusal: refusal('method must be a method in capitals, such as POST.'),
     describe: (things) => `Returns only ${things} with this method.`,
     schema: { ...text, pattern: '^[A-Z]+$' },
+    example: 'POST',
   },
   path: {
     read: (value) =>
@@ -45,6 +46,7 @@ const rows: Readonly<Record<keyof RequestFilter, Omit<Filter, 'name'>>> = {
     refusal: refusal('path must be a path, such as /v1/pets or /v1/pets/{petId}.'),
     describe: (things) => `Returns only ${things} with this path, or this path of a route.`,
     schema: { ...text, pattern: '^[/*]' },
+    example: '/v1/pets',
   },
   status: {
     read: (value) =>
@@ -52,6 +54,7 @@ const rows: Readonly<Record<keyof RequestFilter, Omit<Filter, 'name'>>> = {
     refusal: refusal('status must be a status code from 200 to 599.'),
     describe: (things) => `Returns only ${things} whose response had this status code.`,
     schema: { type: 'integer', minimum: 200, maximum: 599 },
+    example: 201,
   },
   idempotencyKey: {
     read: (value) =>
@@ -59,12 +62,14 @@ const rows: Readonly<Record<keyof RequestFilter, Omit<Filter, 'name'>>> = {
     refusal: refusal('idempotencyKey must be 1 to 255 visible ASCII characters.'),
     describe: (things) => `Returns only ${things} with this Idempotency-Key.`,
     schema: { ...text, minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
+    example: '1f0c9a52-6d2e-4c1b-9f43-5a7d0e8b3c61',
   },
   fault: {
     read: faultMatcher,
     refusal: refusal('fault must be words of a fault, such as drop or status=503.'),
     describe: (things) => `Returns only ${things} whose fault has these words, such as \`drop\`.`,
     schema: text,
+    example: 'drop',
   },
 };
 
