@@ -160,13 +160,13 @@ class Reader {
     return items;
   }
 
-  /** Skips the first byte of an array or object; `depth` counts it and those around it. */
+  /** Skips the first byte of an array or object, whose own depth of nesting is `depth`. */
   #enter(depth: number): void {
     if (depth > maxDepth) this.#fail(`nesting over ${maxDepth}`);
     this.#at++;
   }
 
-  /** Skips white space, and the byte if it is next. Returns true if it was. */
+  /** Skips white space, and then `byte` if it comes next. Returns true if it did. */
   #takes(byte: number): boolean {
     const isNext = this.#skipSpace() === byte;
     if (isNext) this.#at++;

@@ -199,8 +199,7 @@ export const storageReset = new PetstoreError(
 
 /**
  * Returns a copy of a plugin's route whose handlers return checked replies.
- * @throws TypeError if a member has the wrong type, or for a successor that could not stand in a
- * header.
+ * @throws TypeError if a member has the wrong type, or if the successor cannot be part of a header
  */
 export function checkedRoute(route: Route): CheckedRoute {
   const { path, methods, deprecation }: Partial<Route> = Object(route);

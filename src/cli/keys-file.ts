@@ -152,7 +152,7 @@ function membersOf(
 const permissionDenied =
   'permission denied; run the command as a user who may write the file and its folder';
 
-/** Why the file cannot be written and how to fix that, by errno. */
+/** The reasons why the file cannot be written, each with its fix, by errno. */
 const reasons: Readonly<Record<string, string>> = {
   EACCES: permissionDenied,
   EPERM: permissionDenied,

@@ -38,7 +38,7 @@ export interface PetstoreUnderTest {
    * @defaultValue false
    */
   readonly slow?: boolean;
-  /** Called with a sentence about how the run adapts itself to the server. */
+  /** Called with a sentence for each adaptation of the run to the server. */
   readonly onNote?: (note: string) => void;
 }
 
@@ -59,7 +59,7 @@ export interface RuleDescription {
 /** The outcome of one rule. */
 export interface Verdict extends RuleDescription, RuleOutcome {}
 
-/** A rule with where its behaviour is written, in the order of its checks. */
+/** A rule with the sources of its behaviour, in the order of its checks. */
 export interface ListedRule extends RuleDescription {
   /** The specification, sections of RFCs, and docs/contract.md. */
   readonly sources: readonly string[];

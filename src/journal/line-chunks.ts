@@ -47,9 +47,8 @@ export async function* lineChunks(
 }
 
 /**
- * True if a file is a regular file. A file of /proc claims to be one, but has the size 0 and some
- * content. So has a file to which a server has written since `facts` were read; but its size is no
- * longer 0 when it is read again.
+ * True if a file is a regular file. Files of /proc claim to be regular, but always have the size 0,
+ * even if they have content. A regular file may have grown since `facts` were read.
  */
 async function isRegular(disk: Disk, descriptor: number, facts: FileFacts): Promise<boolean> {
   return (

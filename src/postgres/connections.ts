@@ -226,7 +226,7 @@ export interface Connections {
 
 /** The state of one connection. */
 interface Session {
-  /** The time at which it was made or first seen, by `performance.now()`. */
+  /** The time at which the connection was first used here, by `performance.now()`. */
   readonly since: number;
   /** Its `statement_timeout`, in ms; 0 until it is set up. */
   limitMs: number;

@@ -143,7 +143,7 @@ async function readVersion(connections: Connections, sql: Statements, statementM
   );
 }
 
-/** The versions of the tables around a migration; 0 stands for a database without tables. */
+/** The versions of the tables before and after a migration; 0 for a database without tables. */
 export interface Migration {
   /** The version before the migration. */
   readonly from: number;
