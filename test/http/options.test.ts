@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { createPetstore, memoryStorage } from '../../dist/index.js';
 import { key, start } from '../support/fixture.js';
-import { expectResponse } from '../support/scenes.js';
+import { root, StartedProcess } from '../support/process.js';
+import { expectResponse, keyHeaders, petJson } from '../support/scenes.js';
 
 /** Calls `createPetstore` as JavaScript can, with any value. */
 const create = (options: unknown): unknown => Reflect.apply(createPetstore, undefined, [options]);
@@ -78,6 +79,44 @@ test('leaves the storage open if createPetstore or a plugin throws', async () =>
   assert.throws(() => createPetstore({ keys: [], storage }), TypeError);
   assert.equal((await storage.insert({ name: 'a', categoryId: 1n })).id, 1n);
   await storage.close();
+});
+
+test('stores nothing if the clock throws, at whichever of its calls', async () => {
+  const init = (number: number) => ({
+    method: 'POST',
+    headers: { ...keyHeaders, 'Idempotency-Key': `key-${number}` },
+    body: petJson,
+  });
+  let statuses = new Set<number>();
+  for (let failing = 0; failing < 8; failing++) {
+    let calls = -1;
+    const clock = () => {
+      if (calls++ === failing) throw new Error('no time');
+      return Date.UTC(2026, 10, 26);
+    };
+    const storage = memoryStorage();
+    const petstore = createPetstore({ keys: [key], storage, clock });
+    calls = 0;
+    const { status } = await petstore.fetch('http://any/v1/pets', init(failing));
+    assert.equal(storage.size, status === 201 ? 1 : 0, `call ${failing}`);
+    statuses = statuses.add(status);
+    await petstore.close();
+  }
+  assert.deepEqual([...statuses].sort(), [201, 500]);
+});
+
+test('keeps no token that is not valid', { timeout: 120_000 }, async () => {
+  const script = `
+    import { digestOfKey, KeyRing } from ${JSON.stringify(import.meta.resolve('../../dist/index.js'))};
+    const ring = new KeyRing([{ name: 'a', digest: digestOfKey('a') }], Date.now);
+    const used = () => (gc(), gc(), process.memoryUsage().heapUsed);
+    const before = used();
+    for (let count = 0; count < 5_000; count++) ring.verify(String(count).padStart(10_000, 'x'));
+    console.log(used() - before);`;
+  const args = ['--expose-gc', '--input-type=module', '-e', script];
+  const { stdout, stderr } = await new StartedProcess(process.execPath, args, { cwd: root }).ended;
+  // All tokens together are 50 MB.
+  assert.ok(Number(stdout) < 10e6, `${stdout} bytes ${stderr}`);
 });
 
 test('listen defaults to 127.0.0.1 and port 3000, and rejects an invalid port', async (t) => {
