@@ -2,7 +2,7 @@
 import type { ByteString } from './json.js';
 import type { FilterName, Pet, PetDraft, PetFilter } from './pet.js';
 
-/** The page that a list asks for. An undefined member counts as omitted. */
+/** The position and the length of a page of a list. An undefined member counts as omitted. */
 export interface PageQuery {
   /** The largest number of records, an integer from 1. */
   readonly limit: number;
@@ -14,8 +14,8 @@ export interface PageQuery {
 export interface PetQuery extends PageQuery, PetFilter {}
 
 /**
- * A query whose named members a module reads, beside the filter. If `PetQuery` gets another member,
- * this type changes, so that a module that ignores the new member does not compile.
+ * A query whose named members a module reads, in addition to the filter. If `PetQuery` gets another
+ * member, this type changes, so that a module that ignores the new member does not compile.
  */
 export type ReadQuery<Names extends keyof PetQuery> = [
   Exclude<keyof PetQuery, FilterName>,

@@ -7,7 +7,7 @@ import type { IdempotencyKeyUse, PageQuery } from '../storage.js';
 
 /**
  * Checks a program's draft. Returns a copy that has only the fields of the table.
- * @param absent A value that counts as omitted, beside undefined.
+ * @param absent A value that counts as omitted, in addition to undefined.
  * @throws TypeError that names each invalid field and its rule
  */
 export function checkDraft(draft: PetDraft, absent?: null): PetDraft {

@@ -172,7 +172,7 @@ export function groupCommit<Item, Result extends {}>(
     }
   }
 
-  /** Rejects all callers while the commit goes on. */
+  /** Rejects all callers, although the commit is still in flight. */
   function giveUp(batch: readonly Caller[]) {
     state = 'hung';
     const error = new PetstoreError('unavailable', options.hung);

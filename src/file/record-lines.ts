@@ -158,7 +158,7 @@ function inOrder(take: TakeRecord): TakeRecord {
 const writtenRecord = /^\{"id":[1-9][0-9]{0,18},[\x20-\xff]*\}$/;
 
 /**
- * Records of any kind. A draft is the JSON after the id. Records that a person has written get the
+ * Records of any kind. A draft is the JSON after the id. Records that were written by hand get the
  * form of written records.
  */
 export const anyRecords: RecordKind<ByteString> = {

@@ -110,7 +110,7 @@ function parameterProblem(name: string, values: readonly string[]) {
   return `its parameter ${name} has no value`;
 }
 
-/** Returns the parameters that share the longest prefix with a name, or all without such a one. */
+/** Returns the parameters that share the longest prefix with a name; all if none shares one. */
 function suggestionFor(name: string) {
   const plain = (text: string) => text.toLowerCase().replace(/[^a-z]/g, '');
   const known = Object.keys(parameters);
