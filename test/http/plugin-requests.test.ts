@@ -167,7 +167,7 @@ test('await using closes the petstore at the end of its block', async () => {
   assert.equal((await petstore.fetch('http://any/v1/pets', { headers })).status, 503);
 });
 
-test('around returns the reply of next unchanged, or a checked one', async () => {
+test('around sends the reply of next unchanged, and checks a reply that the plugin makes', async () => {
   const replies: Plugin = ({ around }) =>
     around(async (request, next) => {
       const reply = await next();

@@ -383,7 +383,7 @@ test('passes storage, clock and log to a plugin', async () => {
   await close();
 });
 
-test('sends Content-Length 0 for a reply without a body, and reads the headers of each reply', async (t) => {
+test('sends Content-Length 0 for an empty reply, and the current headers of a reply that is used again', async (t) => {
   const lines = ['X-Count', '0'];
   let count = 0;
   const plugins = [
