@@ -69,7 +69,7 @@ screenshots: build ## Take the picture of the page for the README, with Chromium
 build: dist/server.js ## Install and build into dist
 
 # Folders are among its sources, so that a file that is gone counts, too.
-dist/server.js: node_modules/.package-lock.json package.json tsconfig.json $(shell find src)
+dist/server.js: node_modules/.package-lock.json build.js package.json tsconfig.json $(shell find src)
 	npm run --silent build
 
 clean: ## Remove the installed packages, the builds and the measurements

@@ -43,8 +43,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   journal: ['contract', 'engine'],
   file: ['contract', 'engine', 'journal'],
   postgres: ['contract', 'engine'],
-  plugins: ['index', 'plugins/faults'],
+  plugins: ['index', 'plugins/faults', 'plugins/page'],
   'plugins/faults': ['index'],
+  'plugins/page': [],
   // The command line also uses what no user of the library needs.
   cli: ['index', 'contract', 'http', 'journal', 'postgres', 'plugins'],
   conformance: ['index'],

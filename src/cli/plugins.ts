@@ -30,7 +30,7 @@ const shipped = new Map(
       load: loadCors,
     },
     docs: {
-      about: 'Swagger UI at /docs; on with --dev if installed',
+      about: 'the page at /, on with --dev; Swagger UI at /docs',
       // Without scripts, because a dependency's install script sends usage data.
       library: '--ignore-scripts swagger-ui-dist@5',
       load: async () => (await import('../plugins/docs.js')).docsPlugin(),
@@ -80,7 +80,6 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
   for (const setting of wanted) {
     const { text, from } = setting;
     const plugin = await load(setting, settings);
-    if (plugin === undefined) continue;
 
     const identity = shipped.has(text) ? text : plugin;
     if (seen.has(identity))
@@ -141,12 +140,8 @@ function withRefusals(plugin: Plugin, { text, from }: Setting): Plugin {
   };
 }
 
-/**
- * Loads a plugin. Returns undefined if `--dev` turned it on and its library is not installed.
- *
- * @throws Refusal
- */
-async function load({ text, from }: Setting, settings: Settings): Promise<Plugin | undefined> {
+/** @throws Refusal */
+async function load({ text, from }: Setting, settings: Settings): Promise<Plugin> {
   const own = shipped.get(text);
   if (own === undefined) return loadForeign(text, from);
 
@@ -154,7 +149,6 @@ async function load({ text, from }: Setting, settings: Settings): Promise<Plugin
     return await own.load(settings, from);
   } catch (error) {
     if (!codeOf(error)?.endsWith('MODULE_NOT_FOUND')) throw error;
-    if (from === '--dev') return undefined;
     refuse(`${from} ${text} needs a package that is not installed: npm install ${own.library}`);
   }
 }

@@ -2,42 +2,54 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { codeOf, petFields, petStatuses, toByteString, type Plugin, type Reply } from '../index.js';
+import { petFields, petStatuses, toByteString, type Plugin, type Reply } from '../index.js';
+import { readPageFiles } from './page/index.js';
 
 /** Allows only scripts and styles of this server, and no frames, because users type keys here. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/** Swagger UI, without scripts, because a dependency's install script sends usage data. */
+const install = 'npm install --ignore-scripts swagger-ui-dist@5';
+
+/** The scripts of the page at `/`; those of Swagger UI's page are below `/docs`. */
+const scripts = [
+  'script.js',
+  'adding.js',
+  'curl.js',
+  'download.js',
+  'exact-json.js',
+  'kept.js',
+  'place.js',
+  'requests.js',
+  'rows.js',
+];
+
+type Replies = Readonly<Record<string, Reply>>;
+
 /**
- * Serves the pages and their files without a key.
- *
- * @throws Error with the `code` of Node's error if `swagger-ui-dist` is not installed
+ * Serves the pages and their files without a key. If `swagger-ui-dist` is not installed, the page
+ * at `/docs` and a warning in the log say how to install it.
  */
 export function docsPlugin(): Plugin {
-  const page = fileURLToPath(new URL('../../src/plugins/page/', import.meta.url));
-  const library = libraryFolder();
-  const docs = readFileSync(`${page}docs.html`, 'utf8');
-  // Browsers keep Swagger UI, which has 1.9 MB, for a day.
-  const cacheControl = 'public, max-age=86400';
+  const files = readPageFiles();
+  const fileOf = (name: string): string => files.get(name) ?? '';
 
-  const replies: Readonly<Record<string, Reply>> = {
-    '/': textReply('html', petsPage(`${page}index.html`)),
-    '/page/style.css': fileReply('css', `${page}style.css`),
-    '/page/script.js': fileReply('javascript', `${page}script.js`),
-    '/docs': textReply('html', docs),
-    // The page's links, such as `docs/start.js`, are relative to `/`; here, to `/docs/`.
-    '/docs/': textReply('html', docs.replaceAll('docs/', '')),
-    '/docs/start.js': fileReply('javascript', `${page}docs.js`),
-    '/docs/swagger-ui.css': { ...fileReply('css', `${library}/swagger-ui.css`), cacheControl },
-    '/docs/swagger-ui-bundle.js': {
-      ...fileReply('javascript', `${library}/swagger-ui-bundle.js`),
-      cacheControl,
-    },
+  const library = libraryReplies(fileOf);
+  const replies: Replies = {
+    '/': textReply('html', petsPage(fileOf('index.html'))),
+    '/page/style.css': textReply('css', fileOf('style.css')),
+    ...Object.fromEntries(
+      scripts.map((name) => [`/page/${name}`, textReply('javascript', fileOf(name))]),
+    ),
+    ...(library ?? missingReplies(fileOf)),
   };
 
-  return ({ route }) => {
+  return ({ route, log }) => {
+    if (library === undefined)
+      log('warn', 'the page /docs needs a package that is not installed', { install });
+
     for (const [path, reply] of Object.entries(replies))
       route({
         path,
@@ -48,6 +60,39 @@ export function docsPlugin(): Plugin {
         },
       });
   };
+}
+
+/** Returns Swagger UI's page with its files; undefined if the library is not installed. */
+function libraryReplies(fileOf: (name: string) => string): Replies | undefined {
+  const folder = libraryFolder();
+  if (folder === undefined) return undefined;
+
+  // Browsers keep Swagger UI, which has 1.9 MB, for a day.
+  const cacheControl = 'public, max-age=86400';
+  const libraryFile = (type: string, name: string): Reply => ({
+    ...textReply(type, readFileSync(`${folder}/${name}`, 'utf8')),
+    cacheControl,
+  });
+
+  return {
+    ...docsReplies(fileOf('docs.html')),
+    '/docs/start.css': textReply('css', fileOf('docs.css')),
+    '/docs/start.js': textReply('javascript', fileOf('docs.js')),
+    '/docs/swagger-ui.css': libraryFile('css', 'swagger-ui.css'),
+    '/docs/swagger-ui-bundle.js': libraryFile('javascript', 'swagger-ui-bundle.js'),
+  };
+}
+
+/** Returns the page that says how to install Swagger UI. */
+function missingReplies(fileOf: (name: string) => string): Replies {
+  return docsReplies(fileOf('docs-missing.html').replace('<!-- install -->', install));
+}
+
+/** Returns a page at `/docs` and at `/docs/`. */
+function docsReplies(page: string): Replies {
+  // The page's links, such as `docs/start.js`, are relative to `/`; here, to `/docs/`.
+  const below = page.replace(/(href|src)="(?!data:)([^"]*)"/g, '$1="../$2"');
+  return { '/docs': textReply('html', page), '/docs/': textReply('html', below) };
 }
 
 /** Redirects from the mount path to the same path with a slash, so that links work (C58). */
@@ -64,33 +109,28 @@ function textReply(type: string, text: string): Reply {
   };
 }
 
-function fileReply(type: string, path: string): Reply {
-  return textReply(type, readFileSync(path, 'utf8'));
-}
-
 /**
  * Returns the page at `/`, with a column for each field after the id and an option for each status.
- * The columns of texts have the class `text`, because texts may be long.
+ * The columns of texts have the class `text`, because texts may be long. Each option has its value,
+ * because a browser that translates the page changes the text.
  */
-function petsPage(path: string): string {
+function petsPage(page: string): string {
   const columns = petFields.map(({ name, type }) => {
     const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
     const kind = type.schema['type'] === 'string' ? ' class="text"' : '';
-    return `<th scope="col" data-member="${name}"${kind}>${words}</th>`;
+    return `<th scope="col" role="columnheader" data-member="${name}"${kind}>${words}</th>`;
   });
-  const options = petStatuses.map((status) => `<option>${status}</option>`);
-  return readFileSync(path, 'utf8')
+  const options = petStatuses.map((status) => `<option value="${status}">${status}</option>`);
+  return page
     .replace('<!-- columns -->', columns.join(''))
     .replaceAll('<!-- statuses -->', options.join(''));
 }
 
-function libraryFolder(): string {
+/** Returns the folder of Swagger UI; undefined if it is not installed. */
+function libraryFolder(): string | undefined {
   try {
     return dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
-  } catch (cause) {
-    const hint = 'npm install --ignore-scripts swagger-ui-dist@5';
-    const error = new Error(`docsPlugin needs a package that is not installed: ${hint}`, { cause });
-    // The command line recognises a missing package by the code.
-    throw Object.assign(error, { code: codeOf(cause) });
+  } catch {
+    return undefined;
   }
 }

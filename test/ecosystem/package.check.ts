@@ -18,8 +18,8 @@ const libraries = Object.keys(manifest.peerDependencies);
 const belongs = new RegExp(
   [
     String.raw`^(package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|Dockerfile`,
-    String.raw`dist\/[\w/-]+\.(js|d\.ts)|src\/plugins\/page\/\w+\.\w+|data\/animals\.jsonl`,
-    String.raw`docs\/(\w[\w-]*\.(md|d\.ts)|page\.png|figures\/speed\.svg))$`,
+    String.raw`dist\/[\w/-]+\.(js|d\.ts)|data\/animals\.jsonl`,
+    String.raw`docs\/(\w[\w-]*\.(md|d\.ts)|page[\w-]*\.png|figures\/speed\.svg))$`,
   ].join('|'),
 );
 const largest = { packed: 560_000, unpacked: 1_700_000, files: 400 };
@@ -35,7 +35,7 @@ interface Packed {
 async function pack(t: Ending): Promise<Packed> {
   const clone = folder(t);
   const kept = (manifest.files as readonly string[]).filter((name) => !/^!|^dist/.test(name));
-  const names = 'src package.json tsconfig.json README.md LICENSE Makefile'.split(' ');
+  const names = 'src build.js package.json tsconfig.json README.md LICENSE Makefile'.split(' ');
   for (const name of [...names, ...kept])
     cpSync(join(root, name), join(clone, name), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));

@@ -128,7 +128,8 @@ export class Checkout {
 
   /** Builds src and test. @throws Error with the messages of the compiler */
   async buildAll(): Promise<void> {
-    const messages = (await this.buildSource()) + (await this.#compile('--project', 'test'));
+    const compiler = join(root, 'node_modules/typescript/bin/tsc');
+    const messages = (await this.buildSource()) + (await this.#run(compiler, '--project', 'test'));
     if (messages !== '') throw new Error(messages);
 
     // Tests that use a folder in memory use their temporary folder, which is in memory here.
@@ -146,12 +147,11 @@ export class Checkout {
   buildSource(): Promise<string> {
     const again = ['--incremental', '--tsBuildInfoFile', 'source.tsbuildinfo'];
     const unused = ['--noUnusedLocals', 'false', '--noUnusedParameters', 'false'];
-    return this.#compile(...again, ...unused);
+    return this.#run('build.js', ...again, ...unused);
   }
 
-  async #compile(...args: readonly string[]): Promise<string> {
-    const compiler = join(root, 'node_modules/typescript/bin/tsc');
-    const child = startNode([compiler, ...args], this.folder);
+  async #run(...args: readonly string[]): Promise<string> {
+    const child = startNode(args, this.folder);
     let messages = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (messages += text));
     const code = await endOf(child, 'close');

@@ -1,6 +1,7 @@
 // Starts Debian's Chromium, which can reach only this machine, once for all tests of a process.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { after, type TestContext } from 'node:test';
 import { chromium, type Browser, type Page } from 'playwright-core';
 import { atEnd } from '../support/at-end.js';
@@ -60,4 +61,15 @@ export async function openPage(t: TestContext): Promise<Visit> {
     if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
   });
   return { page, requests, complaints };
+}
+
+/** Returns what axe finds on a page, each as its rule and the first element. */
+export async function violationsOf(page: Page): Promise<unknown> {
+  // Once in a document.
+  if (await page.evaluate("typeof axe === 'undefined'"))
+    await page.evaluate(
+      readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'),
+    );
+  return page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ': ' + nodes[0].html))`);
 }

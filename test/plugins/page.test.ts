@@ -1,11 +1,15 @@
 // Tests the page at `/` in a real browser: the key, lists of pets, adding a pet, and errors.
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Page, Route } from 'playwright-core';
 import {
   createPetstore,
+  jsonReply,
   memoryStorage,
+  toByteString,
   type PetDraft,
   type PetstoreOptions,
   type PetStorage,
@@ -15,10 +19,29 @@ import { docsPlugin } from '../../dist/plugins/docs.js';
 import { atEnd } from '../support/at-end.js';
 import { header } from '../support/client.js';
 import { sendRequest, key, start, storedPets, type Running } from '../support/fixture.js';
-import { expectResponse, expectResponses, noKey, plainStorage, serve } from '../support/scenes.js';
+import { folder, runServer } from '../support/process.js';
+import {
+  blockedStorage,
+  expectResponse,
+  expectResponses,
+  noKey,
+  plainStorage,
+  serve,
+} from '../support/scenes.js';
+import { gate, until } from '../support/waiting.js';
 import { inBrowser, openPage, type Visit } from './browser.js';
 
 const plugins = [docsPlugin()];
+
+/** The elements that tell the user something. */
+type Speaking =
+  | 'key-error'
+  | 'list-error'
+  | 'summary'
+  | 'add-error'
+  | 'add-form'
+  | 'pending'
+  | 'progress';
 
 /** The page of a petstore, as a person uses it. */
 class Shop {
@@ -52,9 +75,33 @@ class Shop {
     await this.press('Add');
   }
 
+  async goToId(id: string): Promise<void> {
+    await this.page.getByLabel('Go to id').fill(id);
+    await this.press('Go');
+  }
+
   /** Waits until an element contains a text. */
-  async says(id: 'key-error' | 'list-error' | 'add-error' | 'add-form', text: string) {
+  async says(id: Speaking, text: string): Promise<void> {
     await this.page.locator(`#${id}`, { hasText: text }).waitFor();
+  }
+
+  /** Waits until the title of the page is that of a view. */
+  async isTitled(title: string): Promise<void> {
+    await until(title, async () => (await this.page.title()) === `${title} · petstore`);
+  }
+
+  /** Waits until the focus is on an element. */
+  async isFocused(selector: string): Promise<void> {
+    await this.page.locator(`${selector}:focus`).waitFor({ state: 'attached' });
+  }
+
+  /** Loses the responses to all adds until `page.unrouteAll`: the server carries them out. */
+  async loseResponses(): Promise<void> {
+    await this.page.route('**/v1/pets', async (route) => {
+      if (route.request().method() !== 'POST') return route.continue();
+      await route.fetch();
+      await route.abort();
+    });
   }
 
   async isEmpty(): Promise<void> {
@@ -230,53 +277,24 @@ test('the URL of the page contains the filter and the page of the list', inBrows
   await own.says('list-error', 'limit must be an integer');
 });
 
-test(
-  'the page shows all digits of ids, wraps only names, and follows the dark mode',
-  inBrowser,
-  async (t) => {
-    const far = 2n ** 63n - 30n;
-    const storage = plainStorage(({ list }) => ({
-      list: async ({ after, ...query }) => {
-        const pets = await list({ ...query, ...(after !== undefined && { after: after - far }) });
-        return pets.map((pet) => ({ ...pet, id: pet.id + far }));
-      },
-    }));
-    for (const name of ['n'.repeat(400), 'word '.repeat(80)])
-      await storage.insert({ name, categoryId: -9223372036854775807n, status: 'available' });
-    for (let i = 3; i <= 21; i++) await storage.insert({ name: 'a', categoryId: 1n });
-    const own = await shop(t, { storage });
-    const { page } = own;
-    assert.equal((await own.rows(far + 1n))[19], `${far + 20n}\ta\t1\t`);
-    for (const [width, leastName] of [
-      [1280, 200],
-      [390, 100],
-    ] as const) {
-      await page.setViewportSize({ width, height: 844 });
-      const lines = await page.evaluate(`[...document.querySelectorAll('#rows td')].map((cell) => {
-        const range = document.createRange();
-        range.selectNodeContents(cell);
-        return new Set([...range.getClientRects()].map(({ top }) => top)).size;
-      })`);
-      assert.ok(Array.isArray(lines));
-      for (const row of [lines.slice(0, 4), lines.slice(4, 8)]) {
-        assert.deepEqual([row[0], row[2], row[3]], [1, 1, 1], `${width}`);
-        assert.ok(row[1] > 1, `${width}: the name must wrap`);
-      }
-      const box = await page.locator('#rows td:nth-child(2)').first().boundingBox();
-      assert.ok((box?.width ?? 0) >= leastName, `${width}: the name is ${box?.width} wide`);
-      const wide = 'document.documentElement.scrollWidth';
-      assert.ok(Number(await page.evaluate(wide)) <= width, `${width}`);
-    }
-    const brightness = async (colorScheme: 'light' | 'dark'): Promise<number> => {
-      await page.emulateMedia({ colorScheme });
-      const color = String(await page.evaluate('getComputedStyle(document.body).color'));
-      return Number(/\d+/.exec(color)?.[0]);
-    };
-    assert.ok((await brightness('light')) < 64 && (await brightness('dark')) > 192, 'of the text');
-    await own.follow('Next page');
-    assert.deepEqual(await own.rows(far + 21n), [`${far + 21n}\ta\t1\t`]);
-  },
-);
+test('the page shows all digits of ids, and pages of them', inBrowser, async (t) => {
+  const far = 2n ** 63n - 30n;
+  const storage = plainStorage(({ list }) => ({
+    list: async ({ after, ...query }) => {
+      const start = after === undefined || after < far ? 0n : after - far;
+      const pets = await list({ ...query, after: start });
+      return pets.map((pet) => ({ ...pet, id: pet.id + far }));
+    },
+  }));
+  for (let i = 1; i <= 21; i++) await storage.insert({ name: 'a', categoryId: 1n });
+  const own = await shop(t, { storage });
+  assert.equal((await own.rows(far + 1n))[19], `${far + 20n}\ta\t1\t`);
+  await own.follow('Next page');
+  assert.deepEqual(await own.rows(far + 21n), [`${far + 21n}\ta\t1\t`]);
+  await own.goToId(String(far + 5n));
+  await own.isTitled(`Pet ${far + 5n}`);
+  assert.equal((await own.rows(far + 5n)).length, 17);
+});
 
 test(
   'the page can be used by keyboard, and keeps the input after an error',
@@ -292,8 +310,10 @@ test(
     };
     await keys(key, 'Enter');
     await own.isEmpty();
-    // The focus moves from the heading to the filter, the name and the category.
-    await keys('Tab', 'Tab', '"Tüm" 猫', 'Tab', '9223372036854775808', 'Enter');
+    // The focus moves from the heading to the filter, the id, its button, the download, the command,
+    // the name and the category.
+    await own.isFocused('#pets');
+    await keys(...Array<string>(6).fill('Tab'), '"Tüm" 猫', 'Tab', '9223372036854775808', 'Enter');
     await own.says('add-error', 'ategory id must be an integer from');
     assert.equal(await page.getByLabel('Name').inputValue(), '"Tüm" 猫');
     const category = page.getByLabel('Category');
@@ -310,6 +330,28 @@ test(
     assert.deepEqual(await own.rows(1), ['1\t"Tüm" 猫\t9223372036854775807\tpending']);
     assert.deepEqual(await storedPets(own), ['1 "Tüm" 猫 9223372036854775807 pending']);
     assert.equal(await page.getByLabel('Name').inputValue(), '');
+    await own.isFocused('#name');
+
+    // Nothing can be deleted, so a blank name needs a second key.
+    await keys(' ', 'Tab', '1', 'Enter');
+    await page.getByRole('dialog').filter({ hasText: 'The name is blank.' }).waitFor();
+    await keys('Enter');
+    await own.isFocused('#name');
+    assert.equal((await storedPets(own)).length, 1);
+    await keys('Enter');
+    await page.getByRole('dialog').waitFor();
+    await keys('Tab', 'Enter');
+    await own.added(2);
+    await own.rows(1);
+    assert.equal((await storedPets(own))[1], '2   1 -');
+
+    // The link to the pet, and its command and a page of the list.
+    await keys('Tab', 'Tab', 'Tab', 'Tab');
+    await own.isFocused('#added a');
+    await keys('Enter');
+    await own.isFocused('#rows tr');
+    await own.isTitled('Pet 2');
+
     await own.petstore.close();
     await own.add('late');
     await own.says('add-error', 'cannot be reached');
@@ -473,4 +515,329 @@ test('Add pressed again works with a storage without idempotency keys', inBrowse
   await own.press('Add');
   await own.added(1);
   assert.deepEqual(await storedPets(own), ['1 a 1 -']);
+});
+
+test('an add whose response is lost is finished after a reload, once', inBrowser, async (t) => {
+  const own = await shop(t);
+  const { page } = own;
+  await own.loseResponses();
+  await own.add('Rex');
+  await own.says(
+    'add-error',
+    'The pet may have been added. Press Add again to find out; that adds',
+  );
+  await page.reload();
+  await own.says('pending', 'the pet “Rex” may have been added');
+  assert.equal(await page.getByLabel('Name').inputValue(), 'Rex');
+  await page.unrouteAll();
+  await own.press('Finish it');
+  await own.added(1);
+  assert.equal(await page.getByLabel('Name').inputValue(), '');
+  assert.deepEqual(await storedPets(own), ['1 Rex 1 -']);
+
+  // A reload while the add is in flight loses the response, too.
+  const [arrived, held] = [gate(), gate()];
+  await page.route('**/v1/pets', async (route) => {
+    await route.fetch();
+    arrived.open();
+    await held.opened;
+    await route.abort().catch(() => undefined);
+  });
+  await own.add('Tom', '2');
+  await arrived.opened;
+  await page.reload();
+  held.open();
+  await page.unrouteAll();
+  await own.says('pending', 'the pet “Tom” may have been added');
+  await own.press('Add');
+  await own.added(2);
+  await page.reload();
+  await own.rows(1);
+  assert.ok(await page.locator('#pending').isHidden());
+  assert.deepEqual(await storedPets(own), ['1 Rex 1 -', '2 Tom 2 -']);
+});
+
+test(
+  'editing a text whose add has no outcome starts a new add, and the page says so',
+  inBrowser,
+  async (t) => {
+    const own = await shop(t, { keys: [key, 'psk_other'] });
+    const { page } = own;
+    await own.loseResponses();
+    await own.add('Rex');
+    await own.says('add-error', 'may have been added');
+    await page.getByLabel('Name').fill('Rexy');
+    await own.says(
+      'pending',
+      'Add starts a new add. Of the last one, the pet “Rex” may have been added',
+    );
+    assert.equal(await page.locator('#add-error').innerText(), '');
+    await own.press('Restore the text');
+    assert.equal(await page.getByLabel('Name').inputValue(), 'Rex');
+    await own.says('pending', 'Finish it to find out');
+
+    // The server recognises a repeat by the API key, too.
+    await own.press('Forget the key');
+    await own.giveKey('psk_other');
+    await own.press('Finish it');
+    await page.getByRole('dialog').filter({ hasText: 'another API key' }).waitFor();
+    await own.press('Go back');
+    assert.deepEqual(await storedPets(own), ['1 Rex 1 -']);
+    await own.press('Forget the key');
+    await own.giveKey();
+    await page.unrouteAll();
+    await own.press('Finish it');
+    await own.added(1);
+
+    await own.loseResponses();
+    await own.add('Tom');
+    await own.says('add-error', 'may have been added');
+    await page.unrouteAll();
+    await own.add('Tim');
+    await own.added(3);
+    assert.deepEqual(await storedPets(own), ['1 Rex 1 -', '2 Tom 1 -', '3 Tim 1 -']);
+
+    await own.loseResponses();
+    await own.add('Kim');
+    await own.says('add-error', 'may have been added');
+    await page.getByLabel('Name').fill('');
+    await own.press('Forget it');
+    assert.ok(await page.locator('#pending').isHidden());
+    assert.ok(await page.evaluate("sessionStorage.getItem('petstore-add') === null"));
+  },
+);
+
+test(
+  'a key that ends in the middle of an add keeps the text, and the add stays one',
+  inBrowser,
+  async (t) => {
+    const valid = new Set([key]);
+    const own = await shop(t, { keys: (token) => (valid.has(token) ? 'me' : undefined) });
+    const { page } = own;
+    await own.loseResponses();
+    await own.add('Rex');
+    await own.says('add-error', 'may have been added');
+    await page.unrouteAll();
+    valid.clear();
+    await own.press('Add');
+    await own.says('key-error', 'API key');
+    await own.isTitled('API key');
+    await own.isFocused('#key');
+    valid.add(key);
+    await own.giveKey();
+    await own.rows(1);
+    assert.equal(await page.locator('#add-error').innerText(), '');
+    assert.equal(await page.getByLabel('Name').inputValue(), 'Rex');
+    await own.press('Add');
+    await own.added(1);
+    assert.deepEqual(await storedPets(own), ['1 Rex 1 -']);
+  },
+);
+
+test(
+  'without session storage, the page keeps key and add as long as it is open',
+  inBrowser,
+  async (t) => {
+    const own = await shop(t, {}, null);
+    const { page } = own;
+    await page.addInitScript(`Object.defineProperty(window, 'sessionStorage', {
+    get() { throw new DOMException('denied', 'SecurityError'); },
+  })`);
+    await page.reload();
+    await own.giveKey();
+    await own.isEmpty();
+    await page.getByText('This browser blocks session storage.').waitFor();
+    await own.loseResponses();
+    await own.add('Rex');
+    await own.says('add-error', 'Do not reload this page before');
+    await page.unrouteAll();
+    await own.press('Add');
+    await own.added(1);
+    await own.press('Forget the key');
+    assert.ok(await page.getByLabel('Your key').isVisible());
+    assert.deepEqual(await storedPets(own), ['1 Rex 1 -']);
+    assert.deepEqual(own.complaintsExcept(/ERR_FAILED/), []);
+  },
+);
+
+test('the page keeps what is typed while an add is in flight', inBrowser, async (t) => {
+  const { storage, inserting, release } = blockedStorage();
+  const own = await shop(t, { storage });
+  const { page } = own;
+  await own.add('Rex', '1');
+  await own.press('Add');
+  await inserting;
+  await page.getByLabel('Name').fill('Tom');
+  assert.ok(await page.locator('#add').isDisabled());
+  release();
+  await own.added(1);
+  assert.equal(await page.getByLabel('Name').inputValue(), 'Tom');
+  assert.equal(await page.getByLabel('Category').inputValue(), '');
+  await own.isFocused('#name');
+});
+
+test(
+  'a pet that was added is shown and linked, even if the list is on another page',
+  inBrowser,
+  async (t) => {
+    const pets = Array.from(
+      { length: 45 },
+      (_, index): PetDraft => ({
+        name: `n${index + 1}`,
+        categoryId: 1n,
+        status: index % 2 === 0 ? 'sold' : 'pending',
+      }),
+    );
+    let busy = gate();
+    busy.open();
+    const slow: Plugin = ({ around }) =>
+      around(async (_, next) => {
+        await busy.opened;
+        return next();
+      });
+    const own = await shop(t, { storage: holding(pets), plugins: [...plugins, slow] });
+    const { page } = own;
+    await own.rows(1);
+    await own.isTitled('Pets');
+    await page.locator('#filter').selectOption('sold');
+    await own.isTitled('Sold pets');
+    await own.isFocused('#filter');
+    await own.says('summary', '20 pets, ids 1 to 39');
+
+    await own.add('Rex');
+    await own.added(46);
+    assert.deepEqual(await page.locator('#new tr').allInnerTexts(), ['46\tRex\t1\t']);
+    assert.equal(await page.locator('#rows tr').count(), 20);
+    await own.follow('46');
+    assert.deepEqual(await own.rows(46), ['46\tRex\t1\t']);
+    await own.isFocused('#rows tr');
+    assert.equal(await page.locator('#new tr').count(), 0);
+
+    await own.goToId('17');
+    assert.equal((await own.rows(17)).length, 20);
+    await own.isTitled('Pet 17');
+    await own.follow('Previous page');
+    assert.equal((await own.rows(1)).length, 20, 'the ids before 17 are fewer than a page');
+    await own.goToId('99');
+    await own.says('summary', 'There is no pet with the id 99. There are no pets on this page.');
+    for (const wrong of ['x', '0', '9223372036854775808']) {
+      await own.goToId(wrong);
+      await own.says('list-error', `not “${wrong}”`);
+    }
+
+    // Pages of a filter have gaps, so Previous needs the pages that were seen.
+    await page.goto(`${page.url().split('#')[0]}#status=sold&limit=5`);
+    await own.rows(1);
+    for (const id of [11, 21]) {
+      await own.follow('Next page');
+      await own.rows(id);
+      await own.isFocused('#pets');
+    }
+    await own.isTitled('Sold pets after id 19');
+    await page.reload();
+    await own.rows(21);
+    await own.follow('Previous page');
+    await own.rows(11);
+    await page.goBack();
+    await own.rows(21);
+    await own.follow('First page');
+    assert.equal((await own.rows(1)).length, 5, 'the limit stays');
+    assert.ok(await page.getByRole('link', { name: 'Previous page' }).isHidden());
+
+    busy = gate();
+    await own.follow('Next page');
+    await page.locator('#busy').waitFor();
+    assert.equal(await page.locator('#list').getAttribute('aria-busy'), 'true');
+    busy.open();
+    await own.rows(11);
+    assert.ok(await page.locator('#busy').isHidden());
+  },
+);
+
+test('a page that the browser translates sends the values of options', inBrowser, async (t) => {
+  const own = await shop(t, { storage: holding([{ name: 'a', categoryId: 1n, status: 'sold' }]) });
+  const { page } = own;
+  await own.rows(1);
+  await page.evaluate(`for (const option of document.querySelectorAll('option'))
+    if (option.text === 'sold') option.text = 'verkauft'`);
+  await page.locator('#filter').selectOption({ label: 'verkauft' });
+  await own.isTitled('Sold pets');
+  assert.deepEqual(await own.rows(1), ['1\ta\t1\tsold']);
+  await page.locator('#status').selectOption({ label: 'verkauft' });
+  await own.add('b');
+  await own.added(2);
+  assert.equal((await storedPets(own))[1], '2 b 1 sold');
+});
+
+test('a name of 8 MiB is shown and added', inBrowser, async (t) => {
+  const name = `"${'é'.repeat(2 ** 22)}`;
+  const storage = holding([{ name, categoryId: 1n }]);
+  const own = await shop(t, { storage, maxBodyBytes: 2 ** 24 });
+  const { page } = own;
+  await own.says('summary', '1 pet, id 1');
+  await own.press('Show all');
+  const length = 'document.querySelector("#rows td.text span").textContent.length';
+  assert.equal(await page.evaluate(length), name.length);
+  await own.press('Show less');
+  assert.equal(await page.evaluate(length), 1_001);
+  // A text that is longer than session storage takes.
+  await page.evaluate("document.getElementById('name').value = 'n'.repeat(2 ** 23)");
+  await page.getByLabel('Category').fill('1');
+  await own.loseResponses();
+  await own.press('Add');
+  await own.says('add-error', 'Do not reload this page before');
+  await page.unrouteAll();
+  await own.press('Add');
+  await own.added(2);
+  assert.equal((await storage.list({ limit: 9 })).length, 2);
+});
+
+test('the page downloads all pets, exact to the byte, and can be stopped', inBrowser, async (t) => {
+  const pets = Array.from(
+    { length: 250 },
+    (_, index): PetDraft => ({
+      name: `"Tüm" ${index} \u0000\u2028`,
+      categoryId: 2n ** 62n + BigInt(index),
+    }),
+  );
+  let held = gate();
+  let isBusy = false;
+  const slow: Plugin = ({ around }) =>
+    around(async (_, next) => {
+      await held.opened;
+      if (!isBusy) return next();
+      isBusy = false;
+      return jsonReply(503, toByteString('{"message":"Busy."}'), ['Retry-After', '0']);
+    });
+  held.open();
+  const own = await shop(t, { storage: holding(pets), plugins: [...plugins, slow] });
+  const { page } = own;
+  await own.rows(1);
+  isBusy = true;
+  const downloading = page.waitForEvent('download');
+  await own.press('Download all');
+  const download = await downloading;
+  assert.equal(download.suggestedFilename(), 'pets.jsonl');
+  const text = readFileSync((await download.path()) ?? '', 'utf8');
+  const lines = text.split('\n');
+  assert.equal(lines.length, 251);
+  for (const id of [1, 100, 101, 250]) {
+    const { body } = await sendRequest(own.port, 'GET', `/v1/pets/${id}`);
+    assert.equal(Buffer.from(lines[id - 1] ?? '').toString('latin1'), body);
+  }
+  await own.says('progress', '250 pets in pets.jsonl.');
+
+  const storage = `file:${join(folder(t), 'pets.jsonl')}`;
+  const file = (await download.path()) ?? '';
+  const { code, stdout, stderr } = await runServer(['import', file, '--storage', storage], {
+    cwd: folder(t),
+  });
+  assert.equal(code, 0, stderr);
+  assert.match(stdout, /^250 pets added/);
+
+  held = gate();
+  await own.press('Download all');
+  await own.press('Stop');
+  await own.says('progress', 'Stopped; nothing was saved.');
+  held.open();
 });

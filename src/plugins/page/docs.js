@@ -1,16 +1,42 @@
-// The script of the page at `/docs`, which shows this server's OpenAPI document in Swagger UI.
-/** Indents JSON and keeps all digits of its numbers, because JSON.parse rounds over 2^53. */
+// The script of the page at `/docs`, which shows this server's OpenAPI document in Swagger UI. The
+// key is that of the page at `/`.
+import { mapNumbers } from '../page/exact-json.js';
+import { KeptTexts, keyName } from '../page/kept.js';
+
+/** The security scheme of the OpenAPI document. */
+const schemeName = 'bearerAuth';
+
+const kept = new KeptTexts(() => sessionStorage);
+
+/**
+ * Indents JSON and keeps all digits of its numbers, because JSON.parse rounds over 2^53.
+ * @param {string} text
+ */
 function indented(text) {
   // A lone surrogate, which no response contains, marks a number.
-  const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-  const marked = text.replace(tokens, (token) => (token[0] === '"' ? token : `"\\ud800${token}"`));
+  const marked = mapNumbers(text, (digits) => `"\\ud800${digits}"`);
   return JSON.stringify(JSON.parse(marked), null, 2).replace(/"\\ud800([^"]*)"/g, '$1');
 }
 
+/**
+ * What this page uses of Swagger UI.
+ * @typedef {(component: unknown, props: object, child?: string) => unknown} CreateElement
+ * @typedef {{ React: { createElement: CreateElement },
+ *   getComponent: (name: string, isContainer: boolean) => unknown }} System
+ * @typedef {{ contentType: string, content: unknown }} ResponseProps
+ * @typedef {Readonly<Record<string, { readonly value: string } | undefined>>} Credentials
+ * @typedef {{ preauthorizeApiKey: (scheme: string, key: string) => void }} SwaggerUi
+ */
+
+/**
+ * Shows JSON with all digits of its numbers.
+ * @param {System} system
+ */
 const exactResponses = ({ React, getComponent }) => ({
   wrapComponents: {
-    responseBody: (Original) => (props) => {
-      if (!/json/.test(props.contentType) || typeof props.content !== 'string')
+    responseBody: (/** @type {unknown} */ Original) => (/** @type {ResponseProps} */ props) => {
+      const { contentType, content } = props;
+      if (!/json/.test(contentType) || typeof content !== 'string')
         return React.createElement(Original, props);
       const shown = {
         language: 'json',
@@ -18,27 +44,61 @@ const exactResponses = ({ React, getComponent }) => ({
         fileName: 'response.json',
         canCopy: true,
       };
-      return React.createElement(
-        getComponent('HighlightCode', true),
-        shown,
-        indented(props.content),
-      );
+      return React.createElement(getComponent('HighlightCode', true), shown, indented(content));
     },
   },
 });
 
-const script = document.currentScript.src;
-fetch(new URL('../openapi.json', script))
-  .then((response) => response.json())
-  .then((spec) => {
-    // Other deployments are left out, because the page's policy allows requests to this server only.
-    const isThisServer = ({ url }) => new URL(url, script).origin === location.origin;
-    // By default the page would send the document to a public validator.
-    SwaggerUIBundle({
-      dom_id: '#ui',
-      spec: { ...spec, servers: spec.servers.filter(isThisServer) },
-      plugins: [exactResponses],
-      persistAuthorization: true,
-      validatorUrl: null,
-    });
-  });
+/** @typedef {(payload: unknown) => unknown} Action */
+
+/** Keeps the key as the page at `/` does, until "Logout" or "Forget the key". */
+const keptKey = {
+  statePlugins: {
+    auth: {
+      wrapActions: {
+        authorize: (/** @type {Action} */ original) => (/** @type {Credentials} */ credentials) => {
+          const key = credentials[schemeName]?.value;
+          if (key !== undefined) kept.set(keyName, key);
+          return original(credentials);
+        },
+        logout: (/** @type {Action} */ original) => (/** @type {unknown} */ names) => {
+          kept.remove(keyName);
+          return original(names);
+        },
+      },
+    },
+  },
+};
+
+const dark = matchMedia('(prefers-color-scheme: dark)');
+const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
+dark.addEventListener('change', follow);
+follow();
+
+// Earlier versions kept the key there, without an end.
+try {
+  localStorage.removeItem('authorized');
+} catch {
+  // The browser blocks its storage, so no key is there.
+}
+
+const here = import.meta.url;
+const spec = await (await fetch(new URL('../openapi.json', here))).json();
+// Other deployments are left out, because the page's policy allows requests to this server only.
+const isThisServer = (/** @type {{ url: string }} */ { url }) =>
+  new URL(url, here).origin === location.origin;
+/** @type {SwaggerUi} */
+const ui = Reflect.get(
+  window,
+  'SwaggerUIBundle',
+)({
+  dom_id: '#ui',
+  spec: { ...spec, servers: spec.servers.filter(isThisServer) },
+  plugins: [exactResponses, keptKey],
+  // By default the page would send the document to a public validator.
+  validatorUrl: null,
+  onComplete: () => {
+    const key = kept.get(keyName);
+    if (key !== undefined) ui.preauthorizeApiKey(schemeName, key);
+  },
+});

@@ -1,209 +1,539 @@
-// The script of the page at `/`, which lists and adds pets with a key that the user enters. The part
-// of the URL after # is the query of the list.
-const element = (id) => document.getElementById(id);
-const keyName = 'petstore-key';
+// The script of the page at `/`, which lists and adds pets with a key that the user enters.
+import { Adding, plainInteger } from './adding.js';
+import { addCommand, listCommand } from './curl.js';
+import { Download } from './download.js';
+import { KeptTexts, keyName } from './kept.js';
+import { Place } from './place.js';
+import { RequestError, send } from './requests.js';
+import { clampTexts, rowOf } from './rows.js';
 
-/** Parses JSON with each number as a string of its digits, because JSON.parse rounds over 2^53. */
-function parseExactly(text) {
-  const tokens = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-  return JSON.parse(text.replace(tokens, (token) => (token[0] === '"' ? token : `"${token}"`)));
-}
-
-/** Parses a list, a pet or an error; returns undefined if `text` is not a petstore's response. */
-function bodyOf(text, isOk) {
-  let body;
-  try {
-    body = parseExactly(text);
-  } catch {
-    return undefined;
-  }
-
-  const isError = typeof body?.message === 'string';
-  const isFound = Array.isArray(body) || typeof body?.id === 'string';
-  return (isOk ? isFound : isError) ? body : undefined;
-}
-
-/** Returns the error for a response of another server, such as a proxy or a login page. */
-function foreignError({ type, status, headers }) {
-  const [mediaType] = (headers.get('Content-Type') ?? '').split(';');
-  const parts = [`status ${status}`, ...(mediaType === '' ? [] : [mediaType])];
-  const what = type === 'opaqueredirect' ? 'a redirect elsewhere' : parts.join(', ');
-  const hint = 'It may come from a proxy or a login page in front of the server.';
-  return new Error(`The response is not from a petstore: ${what}. ${hint}`);
-}
+/** @import { Attempt } from './adding.js' */
+/** @import { Found, PetTexts } from './requests.js' */
 
 /**
- * Sends a request with the key, and returns the body and the Link. Forgets a key that the server
- * refuses. Throws an Error with the server's message; only a petstore's error has `status` and
- * `code`.
+ * Returns an element of the page.
+ * @template {HTMLElement} Kind
+ * @param {string} id
+ * @param {new () => Kind} kind
  */
-async function send(address, { headers = {}, ...options } = {}) {
-  const token = `Bearer ${sessionStorage.getItem(keyName)}`;
-  const all = { Authorization: token, 'Content-Type': 'application/json', ...headers };
-  let response;
-  let text;
-  try {
-    // A petstore's API never redirects, and a redirected POST would become a GET.
-    response = await fetch(address, { ...options, headers: all, redirect: 'manual' });
-    text = await response.text();
-  } catch {
-    throw new Error('The server cannot be reached; try again.');
-  }
-
-  const body = bodyOf(text, response.ok);
-  if (body === undefined) throw foreignError(response);
-  if (response.status === 401) showKeyForm(body.message);
-  const { ok, status } = response;
-  if (!ok) throw Object.assign(new Error(body.message), { status, code: body.code });
-  return { body, link: response.headers.get('Link') ?? '' };
+function find(id, kind) {
+  const found = document.getElementById(id);
+  if (!(found instanceof kind)) throw new Error(`the page has no #${id}`);
+  return found;
 }
+
+const element = (/** @type {string} */ id) => find(id, HTMLElement);
+const button = (/** @type {string} */ id) => find(id, HTMLButtonElement);
+const input = (/** @type {string} */ id) => find(id, HTMLInputElement);
+const select = (/** @type {string} */ id) => find(id, HTMLSelectElement);
+const link = (/** @type {string} */ id) => find(id, HTMLAnchorElement);
+const dialog = find('dialog', HTMLDialogElement);
+const table = document.querySelector('table') ?? document.createElement('table');
+
+const kept = new KeptTexts(() => sessionStorage);
+const adding = new Adding(kept);
+
+/** @param {string} title */
+function setTitle(title) {
+  document.title = `${title} · petstore`;
+}
+
+/** @param {unknown} error */
+const messageOf = (error) => (error instanceof Error ? error.message : String(error));
+
+/**
+ * Sends a request with the key. A key that the server refuses is forgotten.
+ * @param {string} address
+ * @param {Parameters<typeof send>[2]} [options]
+ */
+async function request(address, options) {
+  try {
+    return await send(kept.get(keyName) ?? '', address, options);
+  } catch (error) {
+    if (error instanceof RequestError && error.status === 401) showKeyForm(error.message);
+    throw error;
+  }
+}
+
+/** Asks a question, and resolves to true if the answer is yes. */
+async function isConfirmed(/** @type {string} */ text) {
+  element('dialog-text').textContent = text;
+  dialog.returnValue = 'no';
+  dialog.showModal();
+  await new Promise((close) => dialog.addEventListener('close', close, { once: true }));
+  return dialog.returnValue === 'yes';
+}
+
+// The key
 
 function showKeyForm(message = '') {
-  sessionStorage.removeItem(keyName);
+  kept.remove(keyName);
+  stopDownload();
+  added = undefined;
+  element('added').textContent = '';
   element('store').hidden = true;
+  element('forget').hidden = true;
   element('rows').replaceChildren();
+  element('new').replaceChildren();
   element('key-form').hidden = false;
   element('key-error').textContent = message;
-  element('key').focus();
-}
-
-/** The number of lists requested. Only the response to the latest request is shown. */
-let listCount = 0;
-
-/** Shows the list whose query is in the URL after #. */
-async function showPets() {
-  if (sessionStorage.getItem(keyName) === null) return showKeyForm();
-  const listNumber = ++listCount;
-  const query = location.hash.slice(1);
-  let page = { body: [], link: '' };
-  let complaint = '';
-  try {
-    page = await send(`v1/pets?${query}`);
-  } catch (error) {
-    complaint = error.message;
-  }
-  if (listNumber !== listCount || sessionStorage.getItem(keyName) === null) return;
-  const status = new URLSearchParams(query).get('status') ?? '';
-  const next = /\?([^>]*)>; rel="next"/.exec(page.link)?.[1];
-  element('list-error').textContent = complaint;
-  element('rows').replaceChildren(...page.body.map(rowOf));
-  element('empty').hidden = complaint !== '' || page.body.length > 0;
-  element('filter').value = status;
-  element('first').href = status === '' ? '#' : `#status=${status}`;
-  element('first').hidden = !query.includes('after=');
-  element('next').href = `#${next ?? ''}`;
-  element('next').hidden = next === undefined;
-  element('key-form').hidden = true;
-  element('store').hidden = false;
-}
-
-/** Returns a row with a cell for each column. The head of the table names the members of a pet. */
-function rowOf(pet) {
-  const row = document.createElement('tr');
-  for (const { dataset, className } of document.querySelectorAll('th')) {
-    const cell = row.insertCell();
-    cell.className = className;
-    cell.dir = 'auto';
-    cell.textContent = pet[dataset.member] ?? '';
-  }
-  return row;
+  setTitle('API key');
+  input('key').focus();
 }
 
 element('key-form').addEventListener('submit', async (event) => {
   event.preventDefault();
-  const key = element('key').value.trim();
-  element('key').value = '';
+  const key = input('key').value.trim();
+  input('key').value = '';
   // Other characters may be invalid in a header, and `fetch` would fail as if the server were down.
   if (!/^[!-~]+$/.test(key))
     return showKeyForm(
       'This is not a valid key: a key has only visible ASCII characters, without spaces.',
     );
 
-  sessionStorage.setItem(keyName, key);
-  element('key-error').textContent = '';
+  element('memory').hidden = kept.set(keyName, key);
+  for (const id of ['key-error', 'list-error', 'add-error']) element(id).textContent = '';
   await showPets();
   if (!element('store').hidden) element('pets').focus();
 });
 
 element('forget').addEventListener('click', () => showKeyForm());
 
-element('filter').addEventListener('change', () => {
-  location.hash = element('filter').value === '' ? '' : `status=${element('filter').value}`;
-});
+// The list
+
+/** The number of lists requested. Only the response to the latest request is shown. */
+let listCount = 0;
+/** The pet that was added last. @type {PetTexts | undefined} */
+let added;
+
+/** Shows the list whose query is in the URL after #. */
+async function showPets() {
+  if (kept.get(keyName) === undefined) return showKeyForm();
+  const listNumber = ++listCount;
+  const place = new Place(location.hash);
+  /** @type {Found} */
+  let page = { text: '', body: [], next: undefined };
+  let complaint = '';
+  element('list').setAttribute('aria-busy', 'true');
+  try {
+    page = await request(`v1/pets?${place.query}`);
+  } catch (error) {
+    complaint = messageOf(error);
+  }
+  if (listNumber !== listCount) return;
+  element('list').setAttribute('aria-busy', 'false');
+  if (kept.get(keyName) === undefined) return;
+
+  const pets = Array.isArray(page.body) ? page.body : [];
+  element('key-form').hidden = true;
+  element('store').hidden = false;
+  element('forget').hidden = false;
+  setTitle(place.title);
+  showRows(place, pets);
+  showLinks(place, page.next);
+  element('list-error').textContent = complaint;
+  element('again').hidden = complaint === '';
+  element('summary').textContent = complaint === '' ? summaryOf(place, pets) : '';
+  select('filter').value = place.status;
+  showCommands();
+  showAdding();
+}
+
+/**
+ * @param {Place} place
+ * @param {readonly PetTexts[]} pets
+ */
+function showRows(place, pets) {
+  const marked = place.pet ?? added?.['id'];
+  const rows = pets.map((pet) => {
+    const row = rowOf(table, pet);
+    if (pet['id'] === marked) row.setAttribute('aria-current', 'true');
+    return row;
+  });
+  element('rows').replaceChildren(...rows);
+  const isElsewhere = added !== undefined && !pets.some(({ id }) => id === added?.['id']);
+  element('new').replaceChildren(
+    ...(added !== undefined && isElsewhere ? [rowOf(table, added)] : []),
+  );
+  table.hidden = rows.length === 0 && !isElsewhere;
+  clampTexts(table);
+}
+
+/**
+ * Returns what the list shows, for the status line.
+ * @param {Place} place
+ * @param {readonly PetTexts[]} pets
+ */
+function summaryOf(place, pets) {
+  const [first, last] = [pets[0]?.['id'], pets.at(-1)?.['id']];
+  const missing = place.pet !== undefined && place.pet !== first;
+  const start = missing ? `There is no pet with the id ${place.pet}. ` : '';
+  if (pets.length === 0) return `${start}There are no pets on this page.`;
+  const count = pets.length === 1 ? '1 pet' : `${pets.length} pets`;
+  return `${start}${count}, ${first === last ? `id ${first}` : `ids ${first} to ${last}`}`;
+}
+
+/**
+ * Shows where the list goes on.
+ * @param {Place} place
+ * @param {string | undefined} next The query of the next page, if there is one.
+ */
+function showLinks(place, next) {
+  const { trail = [] } = Object(history.state);
+  const previous = place.isFirst ? undefined : (trail.at(-1) ?? place.guessedPrevious);
+  showLink('first', place.isFirst ? undefined : place.first, []);
+  showLink('previous', previous, trail.slice(0, -1));
+  showLink('next', next, [...trail, place.hash].slice(-500));
+}
+
+/** The pages before the page that a link leads to. @type {Record<string, readonly string[]>} */
+const trails = {};
+
+/**
+ * @param {string} id
+ * @param {string | undefined} hash Undefined if there is no such page.
+ * @param {readonly string[]} trail
+ */
+function showLink(id, hash, trail) {
+  link(id).hidden = hash === undefined;
+  link(id).href = `#${hash ?? ''}`;
+  trails[id] = trail;
+}
+
+for (const id of ['first', 'previous', 'next'])
+  link(id).addEventListener('click', (event) => {
+    // With a modifier the browser opens a tab of its own.
+    if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    void goTo(link(id).hash, trails[id]);
+  });
+
+/**
+ * Shows another page of the list, from which the browser's Back leads here.
+ * @param {string} hash
+ * @param {readonly string[]} trail The hashes of the pages before it.
+ */
+async function goTo(hash, trail = []) {
+  history.pushState({ trail }, '', `#${hash.replace(/^#/, '')}`);
+  await showPets();
+  focusList();
+}
+
+/** Moves the focus to the pet that is looked for, else to the heading. */
+function focusList() {
+  if (element('store').hidden) return;
+  const { pet } = new Place(location.hash);
+  const row = pet === undefined ? null : document.querySelector('#rows [aria-current]');
+  if (row instanceof HTMLElement) row.focus();
+  else element('pets').focus();
+}
 
 window.addEventListener('hashchange', async () => {
   await showPets();
-  // The link that was followed may be hidden now, so the focus moves to the heading.
-  if (document.activeElement !== element('filter')) element('pets').focus();
+  // The link that was followed may be hidden now.
+  if (document.activeElement !== select('filter')) focusList();
 });
 
-/** The last body without a final response, and its idempotency key: a retry adds one pet only. */
-let unconfirmed = { body: '', key: '' };
-/** True until the server refuses idempotency keys. */
-let supportsKeys = true;
+element('again').addEventListener('click', async () => {
+  await showPets();
+  focusList();
+});
 
-/** Returns the headers to add a pet with. */
-function headersFor(body) {
-  if (!supportsKeys) return {};
-  // `crypto.randomUUID` needs HTTPS or localhost.
-  const random = crypto.getRandomValues(new Uint32Array(4)).join('-');
-  if (unconfirmed.body !== body) unconfirmed = { body, key: random };
-  return { 'Idempotency-Key': unconfirmed.key };
+select('filter').addEventListener('change', async () => {
+  await goTo(new Place(location.hash).filtered(select('filter').value));
+  if (!element('store').hidden) select('filter').focus();
+});
+
+element('find-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const text = input('find').value.trim();
+  const hash = new Place(location.hash).at(plainInteger(text));
+  element('list-error').textContent =
+    hash === undefined
+      ? `An id is a whole number from 1 to 9223372036854775807, not “${text}”.`
+      : '';
+  if (hash !== undefined) void goTo(hash);
+});
+
+element('to-form').addEventListener('click', () => input('name').focus());
+
+let tableWidth = 0;
+new ResizeObserver(([entry]) => {
+  const width = entry?.contentRect.width ?? 0;
+  if (width === tableWidth) return;
+  tableWidth = width;
+  clampTexts(table);
+}).observe(table);
+
+// The form
+
+const fieldNames = /** @type {const} */ (['name', 'category', 'status']);
+
+/** @param {'name' | 'category' | 'status'} name */
+const field = (name) => (name === 'status' ? select(name) : input(name));
+
+const fieldsNow = () => ({
+  name: input('name').value,
+  category: input('category').value.trim(),
+  status: select('status').value,
+});
+
+const attemptNow = () => adding.attemptFor(fieldsNow(), kept.get(keyName) ?? '');
+
+/** Shows the state of the add. */
+function showAdding() {
+  const { state } = adding;
+  button('add').disabled = state.is === 'in flight';
+  const attempt = state.is === 'unknown' ? state.attempt : undefined;
+  const isSame = attempt !== undefined && attempt === attemptNow();
+  const hasError = element('add-error').textContent !== '';
+  element('pending').hidden = attempt === undefined || (isSame && hasError);
+  if (attempt === undefined) return;
+
+  const name = attempt.fields.name;
+  const short = name.length > 40 ? `${name.slice(0, 40)}…` : name;
+  const fact = `the pet “${short}” may have been added.`;
+  element('pending-text').textContent = isSame
+    ? `The last add has no outcome yet: ${fact} Finish it to find out; that adds no second pet.`
+    : `You have changed the text, so Add starts a new add. Of the last one, ${fact}`;
+  element('restore').hidden = isSame;
 }
 
-/** Ends the retries of a body that is refused. After other errors the pet may have been added. */
-function noteFailure({ status = 0, code }) {
-  if (status >= 400 && status < 500 && ![401, 408, 409, 429].includes(status))
-    unconfirmed.body = '';
-  // The message tells the user that the server has no idempotency keys. The next try sends none.
-  if (code === 'invalid_parameter') supportsKeys = false;
+/** Shows the commands that do the same as the list and the form. */
+function showCommands() {
+  const url = (/** @type {string} */ path) => new URL(path, location.href).href;
+  const { query } = new Place(location.hash);
+  element('list-curl').textContent = listCommand(url(`v1/pets${query === '' ? '' : `?${query}`}`));
+  const { body, key } = attemptNow();
+  element('add-curl').textContent = addCommand(url('v1/pets'), body, key);
 }
 
-/** Removes a leading plus sign and leading zeros of an integer. Returns other texts unchanged. */
-function plainInteger(text) {
-  return text.replace(/^(?:\+|(-))?0*(0|[1-9]\d*)$/, '$1$2');
+/**
+ * Writes the texts of an attempt into the form.
+ * @param {Attempt} attempt
+ */
+function restore({ fields }) {
+  for (const name of fieldNames) field(name).value = fields[name];
 }
 
 /** Replaces the JSON names of fields in a message by the names in the head of the table. */
-function withLabels(message) {
+function withLabels(/** @type {string} */ message) {
   let text = message;
   for (const { dataset, textContent } of document.querySelectorAll('th'))
-    text = text.replaceAll(dataset.member, textContent);
+    text = text.replaceAll(dataset['member'] ?? '', textContent);
   return text;
+}
+
+/** @param {string} text */
+function complain(text) {
+  element('added').textContent = '';
+  element('add-error').textContent = withLabels(text);
+}
+
+/**
+ * Sends an attempt, and shows its outcome.
+ * @param {Attempt} attempt
+ */
+async function add(attempt) {
+  const { body, key, fields } = attempt;
+  const risk = adding.riskOf(attempt, kept.get(keyName) ?? '');
+  const question = `${risk} So a second pet may be added. Look for the pet in the list first.`;
+  if (risk !== undefined && !(await isConfirmed(question))) return;
+
+  const focused = document.activeElement;
+  adding.begin(attempt);
+  complain('');
+  showAdding();
+  try {
+    const headers = key === '' ? {} : { 'Idempotency-Key': key };
+    const found = await request('v1/pets', { method: 'POST', body, headers });
+    showAdded(/** @type {PetTexts} */ (found.body), fields);
+  } catch (error) {
+    showFailure(error);
+  }
+  showAdding();
+  showCommands();
+  // A button that is disabled loses the focus.
+  const isLost = document.activeElement === document.body || document.activeElement === focused;
+  if (isLost && !element('store').hidden)
+    (adding.state.is === 'done' ? input('name') : button('add')).focus();
+  if (adding.state.is === 'done') await showPets();
+}
+
+/**
+ * Ends an add that is done. What was typed meanwhile stays.
+ * @param {PetTexts} pet
+ * @param {import('./adding.js').Fields} fields
+ */
+function showAdded(pet, fields) {
+  const { id } = pet;
+  if (typeof id !== 'string') throw new RequestError('The response is not from a petstore.');
+  adding.settle({ id });
+  added = pet;
+  const now = fieldsNow();
+  for (const name of fieldNames) if (now[name] === fields[name]) field(name).value = '';
+  const anchor = document.createElement('a');
+  anchor.href = `#${new Place(location.hash).at(id) ?? ''}`;
+  anchor.textContent = id;
+  element('added').replaceChildren('Added with the id ', anchor, '.');
+}
+
+/** @param {unknown} error */
+function showFailure(error) {
+  const failure = error instanceof RequestError ? error : new RequestError(messageOf(error));
+  adding.settle(failure);
+  const { state } = adding;
+  const next =
+    state.is !== 'unknown'
+      ? []
+      : state.attempt.key === ''
+        ? ['The pet may have been added. Look for it in the list.']
+        : [
+            'The pet may have been added. Press Add again to find out; that adds no second pet.',
+            failure.waitSeconds ? `Wait ${failure.waitSeconds} s first.` : '',
+            adding.isKept
+              ? ''
+              : 'Do not reload this page before, because the browser cannot keep the add.',
+          ];
+  complain([failure.message, ...next].filter(Boolean).join(' '));
 }
 
 element('add-form').addEventListener('submit', async (event) => {
   event.preventDefault();
-  const category = element('category').value.trim();
+  const { name, category } = fieldsNow();
   const plain = plainInteger(category);
-  if (plain !== category) {
-    element('added').textContent = '';
-    element('add-error').textContent = withLabels(
-      `categoryId has leading zeros or a plus sign; write ${plain}.`,
-    );
+  if (plain !== category)
+    return complain(`categoryId has leading zeros or a plus sign; write ${plain}.`);
+
+  const attempt = attemptNow();
+  const question = 'The name is blank. A pet cannot be changed or deleted later.';
+  if (name.trim() === '' && !attempt.isUnsure && !(await isConfirmed(question))) {
+    input('name').focus();
     return;
   }
-
-  // An integer keeps all its digits. Another text becomes a string, which the server refuses.
-  const categoryId = /^-?(0|[1-9]\d*)$/.test(category) ? category : JSON.stringify(category);
-  const status = element('status').value === '' ? '' : `,"status":"${element('status').value}"`;
-  const name = JSON.stringify(element('name').value);
-  const body = `{"name":${name},"categoryId":${categoryId}${status}}`;
-  element('add-error').textContent = element('added').textContent = '';
-  element('add').disabled = true;
-  try {
-    const headers = headersFor(body);
-    const { body: pet } = await send('v1/pets', { method: 'POST', body, headers });
-    unconfirmed.body = '';
-    event.target.reset();
-    element('added').textContent = `Added with the id ${pet.id}.`;
-    element('name').focus();
-    await showPets();
-  } catch (error) {
-    noteFailure(error);
-    element('add-error').textContent = withLabels(error.message);
-  }
-  element('add').disabled = false;
+  await add(attempt);
 });
 
-showPets();
+element('add-form').addEventListener('input', () => {
+  if (adding.state.is === 'unknown') element('add-error').textContent = '';
+  showAdding();
+  showCommands();
+});
+
+element('finish').addEventListener('click', () => {
+  if (adding.state.is === 'unknown') void add(adding.state.attempt);
+});
+
+element('restore').addEventListener('click', () => {
+  if (adding.state.is === 'unknown') restore(adding.state.attempt);
+  showAdding();
+  showCommands();
+  button('add').focus();
+});
+
+element('drop').addEventListener('click', () => {
+  adding.forget();
+  showAdding();
+  showCommands();
+  input('name').focus();
+});
+
+// The download, and the copies of commands
+
+/** The download that is not complete. @type {Download | undefined} */
+let download;
+let stopping = new AbortController();
+
+function stopDownload() {
+  stopping.abort();
+  download = undefined;
+}
+
+/** @param {number} count */
+const petsOf = (count) => `${count.toLocaleString('en')} ${count === 1 ? 'pet' : 'pets'}`;
+
+/** Resolves after a time, or when the download is stopped. */
+function wait(/** @type {number} */ seconds) {
+  const { signal } = stopping;
+  return new Promise((resolve) => {
+    setTimeout(resolve, 1_000 * seconds);
+    signal.addEventListener('abort', resolve);
+  });
+}
+
+element('download').addEventListener('click', async () => {
+  stopping = new AbortController();
+  const { signal } = stopping;
+  const current = (download ??= new Download());
+  const say = (/** @type {string} */ text) => void (element('progress').textContent = text);
+  button('download').disabled = true;
+  element('stop').hidden = false;
+  try {
+    const file = await current.run({
+      request: (query) => request(`v1/pets?${query}`, { signal }),
+      wait: async (seconds) => {
+        say(`${petsOf(current.count)}; the server asks to wait ${seconds} s.`);
+        await wait(seconds);
+      },
+      onPage: () => say(`${petsOf(current.count)} so far…`),
+    });
+    save(file, 'pets.jsonl');
+    say(`${petsOf(current.count)} in pets.jsonl.`);
+    button('download').textContent = 'Download all';
+    download = undefined;
+  } catch (error) {
+    const isStopped = signal.aborted;
+    say(
+      isStopped
+        ? 'Stopped; nothing was saved.'
+        : `${petsOf(current.count)}, then: ${messageOf(error)}`,
+    );
+    button('download').textContent = isStopped ? 'Download all' : 'Go on with the download';
+  }
+  button('download').disabled = false;
+  element('stop').hidden = true;
+});
+
+element('stop').addEventListener('click', () => {
+  stopDownload();
+  button('download').focus();
+});
+
+/**
+ * Lets the browser save a file.
+ * @param {Blob} file
+ * @param {string} name
+ */
+function save(file, name) {
+  const anchor = document.createElement('a');
+  anchor.href = URL.createObjectURL(file);
+  anchor.download = name;
+  anchor.click();
+  // The browser needs the address until the file is saved.
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 60_000);
+}
+
+/**
+ * Copies the text of an element. Without HTTPS or localhost, `navigator.clipboard` is missing.
+ * @param {HTMLElement} source
+ */
+async function copy(source) {
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    return true;
+  } catch {
+    getSelection()?.selectAllChildren(source);
+    return document.execCommand('copy');
+  }
+}
+
+for (const copyButton of document.querySelectorAll('[data-copies]'))
+  copyButton.addEventListener('click', async () => {
+    if (!(copyButton instanceof HTMLElement)) return;
+    const isCopied = await copy(element(copyButton.dataset['copies'] ?? ''));
+    copyButton.textContent = isCopied ? 'Copied' : 'Press Ctrl+C';
+    setTimeout(() => void (copyButton.textContent = 'Copy'), 2_000);
+  });
+
+if (adding.state.is === 'unknown') restore(adding.state.attempt);
+void showPets();
