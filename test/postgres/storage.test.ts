@@ -12,7 +12,14 @@ import {
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
 import { insertOnce, onceOf } from '../storage/once.js';
 import { notes, notesIn } from '../storage/records.js';
-import { newDatabase, ownUrl, query, withoutDatabase, withoutServer } from './database.js';
+import {
+  newDatabase,
+  ownUrl,
+  query,
+  withOptions,
+  withoutDatabase,
+  withoutServer,
+} from './database.js';
 import {
   linesOf,
   statementsOf,
@@ -83,6 +90,17 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     await expectUnready(storage);
     await storage.ready?.();
     await expectAdded(storage, 1n);
+  });
+
+  test('refuses no concurrent add if the sessions of its role are serializable', async (t) => {
+    const url = withOptions(await newDatabase(), '-cdefault_transaction_isolation=serializable');
+    const storages = await Promise.all(Array.from({ length: 6 }, () => open(t, url)));
+    await Promise.all(
+      storages.map(async (storage) => {
+        for (let count = 0; count < 20; count++) await storage.insert(rex);
+      }),
+    );
+    assert.equal((await rowsIn(url)).length, 120);
   });
 
   test('C31 assigns the last id, and refuses adds afterwards', async (t) => {
