@@ -36,32 +36,32 @@ function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value < lastTime + 1;
 }
 
-/** A clock that can be set. It then goes on as the clock that it is made of (C87). */
+/** A clock that can be set. It then advances as its base clock does (C87). */
 export class SettableClock {
-  readonly #own: () => number;
-  /** The difference to the own clock, in milliseconds; undefined if the clock is not set. */
+  readonly #base: () => number;
+  /** The difference to the base clock, in milliseconds; undefined if the clock is not set. */
   #shift: number | undefined;
 
-  constructor(own: () => number) {
-    this.#own = own;
+  constructor(base: () => number) {
+    this.#base = base;
   }
 
   /** Returns milliseconds since the epoch. Works unbound. */
   readonly now = (): number => {
     const shift = this.#shift;
-    return shift === undefined ? this.#own() : Math.min(this.#own() + shift, lastTime);
+    return shift === undefined ? this.#base() : Math.min(this.#base() + shift, lastTime);
   };
 
   get isSet(): boolean {
     return this.#shift !== undefined;
   }
 
-  /** Sets the time; undefined returns to the own clock. @throws TypeError */
+  /** Sets the time; undefined restores that of the base clock. @throws TypeError */
   set(time: number | undefined): void {
     if (time !== undefined && !isTime(time))
       throw new TypeError(
         `setClock takes milliseconds since 1970, up to the year 9999, not ${inspect(time)}`,
       );
-    this.#shift = time === undefined ? undefined : time - this.#own();
+    this.#shift = time === undefined ? undefined : time - this.#base();
   }
 }

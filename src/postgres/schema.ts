@@ -39,10 +39,10 @@ const neededVersion = statementsIn('').migrations.length;
  */
 const compatibleVersion = 11;
 
-/** The longest time in ms for which a step may wait for a lock that blocks everything else. */
+/** The longest wait for a lock in ms, because all other statements wait behind that lock. */
 const lockMs = 1_000;
 
-/** For how long such a step is retried, in ms. */
+/** The time in ms for which a step that did not get its lock is retried. */
 const lockRetryMs = 10_000;
 
 /** The SQLSTATEs of an engine that does not have a step, because it does not compress values. */
@@ -199,8 +199,8 @@ function collides(error: unknown) {
 }
 
 /**
- * Carries out a step that locks a table. It waits for the lock only briefly, and again and again,
- * so that reads and adds go on meanwhile.
+ * Carries out a step that locks a table. It waits briefly for the lock and tries again, so that
+ * reads and adds are carried out between the tries.
  * @throws PetstoreError `storage_unusable` if a long transaction uses the table
  */
 async function stopCompression(connections: Connections, step: string) {

@@ -86,8 +86,8 @@ WHERE ${op(cast('namespace.nspname', 'text'), '=', cast('$1', 'text'))}
   AND pg_catalog.row_security_active(class.oid) ORDER BY class.relname`;
 
 /**
- * Returns what migrations have made in the schema $1: the names of its indexes, and the names of
- * tables that store JSON without compression.
+ * Returns the results of migrations in the schema $1: the names of its indexes, and of the tables
+ * that store JSON without compression.
  */
 export const selectMade = `SELECT ${cast('class.relname', 'text')} AS name
 FROM pg_catalog.pg_class AS class
@@ -136,8 +136,8 @@ const leaseMs = 30_000;
 const marginMs = 3_600_000;
 
 /**
- * Returns the name in `selectMade` of what a migration makes, if any. What exists is not made
- * again, because even CREATE INDEX IF NOT EXISTS waits for adds.
+ * Returns the name by which `selectMade` shows that a migration has run, if any. Such a migration
+ * does not run again, because even CREATE INDEX IF NOT EXISTS waits for adds.
  */
 export function madeBy(migration: string): string | undefined {
   const [, index, table] =
@@ -146,8 +146,8 @@ export function madeBy(migration: string): string | undefined {
 }
 
 /**
- * True if a migration locks a table against all reads. It takes no time itself, but what waits for
- * the lock would block everything else.
+ * True if a migration locks a table against all reads. It takes no time itself, but while it waits
+ * for the lock, all later statements wait behind it.
  */
 export function locksTable(migration: string): boolean {
   return migration.startsWith('ALTER TABLE ');
