@@ -40,7 +40,7 @@ export const faultsByHand: readonly Change[] = [
   // A cached token is accepted after its key was revoked.
   {
     file: 'auth.ts',
-    text: 'if (accepted !== undefined && this.#isActive(accepted, clock)) return accepted.name;',
+    text: 'if (accepted !== undefined && isActive(accepted, clock)) return accepted.name;',
     becomes: 'if (accepted !== undefined) return accepted.name;',
   },
 ];
