@@ -670,6 +670,7 @@ interface PluginRequest {
     readonly keyName: string | undefined;
     readonly address: string | undefined;
     readonly onAbandoned: (callback: () => void) => void;
+    readonly isOutdated: () => boolean;
 }
 
 type PoolEvents = Emitter<'error', Error> & Emitter<'connect', PostgresClient>;

@@ -91,6 +91,7 @@ export function createPetstore(options: PetstoreOptions): Petstore {
   const hooks = new Hooks(log, {
     onAbandoned: (message, callback) => service.onAbandoned(message, callback),
     checkCurrent: (message, resource) => service.checkCurrent(message, resource),
+    isOutdated: ({ resetsBefore }) => resetsBefore !== service.resets,
   });
   const service = new RequestService({ ...resolved, routes, hooks });
   const endpoint = new Endpoint(service);

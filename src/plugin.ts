@@ -145,6 +145,8 @@ export interface PluginRequest {
    * reset. If one of these has happened already, it calls back at once.
    */
   readonly onAbandoned: (callback: () => void) => void;
+  /** Returns true if the storage was reset after the request arrived (C71). */
+  readonly isOutdated: () => boolean;
 }
 
 /** A request whose operation is about to run. */
@@ -260,6 +262,8 @@ interface RequestState {
   readonly onAbandoned: (message: Message, callback: () => void) => void;
   /** @throws PetstoreError `unavailable` if the request is outdated by a reset (C71) */
   readonly checkCurrent: (message: Message, resource: Resource) => void;
+  /** True if the storage was reset after the request arrived. */
+  readonly isOutdated: (message: Message) => boolean;
 }
 
 /** Calls the holds one after the other, then runs an operation. */
@@ -481,6 +485,7 @@ export class Hooks {
       body,
       reportFault: (fault: string) => void (message.fault = fault),
       address: message.clientAddress,
+      isOutdated: () => this.#state.isOutdated(message),
       onAbandoned: (callback: () => void) => {
         checkFunction('onAbandoned', callback);
         this.#state.onAbandoned(message, () => {
@@ -571,6 +576,7 @@ const noRequest: PluginRequest = Object.freeze({
   keyName: undefined,
   address: undefined,
   onAbandoned: () => undefined,
+  isOutdated: () => false,
 });
 
 /** Returns a plugin's hook. @throws TypeError if it is not a function. */

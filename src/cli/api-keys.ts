@@ -21,7 +21,7 @@ const maxDevKeyBytes = 1_000;
 /** The API keys that a server accepts. */
 export interface ApiKeys {
   /** Returns the name of the key; undefined if the token is unknown or expired. */
-  readonly verify: (token: string) => string | undefined;
+  readonly verify: (token: string, clock?: () => number) => string | undefined;
   /**
    * Accepts the key of `--dev` from now on and returns it. Its file is created if necessary.
    *
@@ -90,7 +90,7 @@ export async function openApiKeys(settings: Settings, log: Log): Promise<ApiKeys
   }, 1_000).unref();
 
   return {
-    verify: (token) => ring.verify(token),
+    verify: (token, clock) => ring.verify(token, clock),
     addDevKey: async () => {
       const key = await readOrMakeDevKey();
       fixed.push({ name: 'dev', digest: digestOfKey(key) });

@@ -59,6 +59,7 @@ async function runCommand(settings: Settings): Promise<void> {
 
   const isHelp = name === 'help';
   const word = isHelp ? operands.find((other) => other !== 'help') : name;
+  if (isHelp && word === 'faults') return printHelp((await import('./fault-help.js')).faultsHelp());
   const command = word === undefined ? undefined : commandOf(word);
 
   if (isHelp || settings.find('--help'))
@@ -82,7 +83,8 @@ function commandOf(word: string): CommandName {
   if (found !== undefined) return found;
 
   const other = otherWords.get(word.toLowerCase());
-  const hint = other === undefined ? suggestion(word, [...commandNames, 'help']) : undefined;
+  const hint =
+    other === undefined ? suggestion(word, [...commandNames, 'help', 'faults']) : undefined;
   refuse(`unknown command ${quoteWord(word)}${hint ?? `; did you mean ${other}?`}`);
 }
 

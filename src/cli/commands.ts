@@ -112,4 +112,5 @@ export const otherWords: ReadonlyMap<string, string> = new Map([
   ['backup', 'copy'],
   ['validate', 'check'],
   ['test', 'verify'],
+  ['faults', 'help faults'],
 ]);

@@ -27,6 +27,7 @@ export function mainHelp(): readonly HelpPart[] {
       lines: [
         ...helpRow('help COMMAND', ['options, variables and examples of a command']),
         ...helpRow('help serve', ['also plugins, signals and exit codes']),
+        ...helpRow('help faults', ['the words of the plugin faults, each with an example']),
       ],
     },
   ];

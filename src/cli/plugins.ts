@@ -8,7 +8,7 @@ import { placeOf } from './error-places.js';
 import { requireRegularFile } from './files.js';
 import { helpRow } from './help.js';
 import { orRefuse, quote, refuse } from './output.js';
-import type { Setting, Settings } from './settings.js';
+import { readWholeNumber, type Setting, type Settings } from './settings.js';
 import { suggestion } from './suggestion.js';
 
 /** A plugin that this package contains. */
@@ -36,8 +36,8 @@ const shipped = new Map(
       load: async () => (await import('../plugins/docs.js')).docsPlugin(),
     },
     faults: {
-      about: 'faults on demand, by header or /v1/faults; also /v1/reset',
-      load: async () => (await import('../plugins/faults.js')).faultsPlugin(),
+      about: 'failures on demand, a journal of requests, and a reset; see `help faults`',
+      load: loadFaults,
     },
     metrics: {
       about: 'metrics for Prometheus at /metrics, without a key',
@@ -89,6 +89,9 @@ export async function loadPlugins(settings: Settings): Promise<ReadonlyMap<strin
     plugins.set(text, withRefusals(plugin, setting));
   }
 
+  const journalSize = settings.find('--journal-size');
+  if (journalSize !== undefined && !plugins.has('faults'))
+    refuse(`${journalSize.from} is only for the plugin faults; add --plugin faults`);
   return plugins;
 }
 
@@ -168,6 +171,11 @@ async function loadCors(settings: Settings, from: string): Promise<Plugin> {
       refuse(`${source}: ${quote(text)}: ${reasonOf(error)}`);
     }
   return corsPlugin({ origins: origins.map(({ text }) => text) });
+}
+
+async function loadFaults(settings: Settings): Promise<Plugin> {
+  const { faultsPlugin } = await import('../plugins/faults.js');
+  return faultsPlugin({ journalSize: readWholeNumber(settings.get('--journal-size'), 0, 10_000) });
 }
 
 /** Loads a plugin that is not shipped, by its path, its file URL or the name of its package. */

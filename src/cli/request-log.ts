@@ -17,15 +17,30 @@ const publicWords: ReadonlySet<string> = new Set(['', 'v1', 'pets', 'store', 'or
  */
 export function requestLog(format: LogFormat, showsIds: boolean): Plugin {
   return ({ log, onReply }) =>
-    onReply(({ method, route, status, milliseconds, keyName: key }, { path: sent, address }) => {
+    onReply((event, { path: sent, address }) => {
+      const { method, route, milliseconds, keyName: key, fault, cut } = event;
+      const status = cut === 'drop' ? undefined : event.status;
       const path = route === undefined ? knownPart(sent) : pathOf(route, sent, showsIds);
       const ms = Math.round(milliseconds * 1_000) / 1_000;
       if (format === 'json')
-        return log('info', 'request', { method, path, route, status, ms, key, address });
+        return log('info', 'request', {
+          method,
+          path,
+          route,
+          status,
+          fault,
+          cut,
+          ms,
+          key,
+          address,
+        });
 
-      const request = `${method || '-'} ${path || '-'} ${status} ${ms.toFixed(1)} ms`;
-      const line = `${request} ${key ?? '-'} ${address ?? '-'}`;
-      return log('info', route === undefined || route === path ? line : `${line} ${route}`);
+      const words = [method || '-', path || '-', status ?? '-', ms.toFixed(1), 'ms'];
+      words.push(key ?? '-', address ?? '-');
+      if (route !== undefined && route !== path) words.push(route);
+      if (fault !== undefined) words.push(`fault=${fault}`);
+      if (cut !== undefined) words.push(`cut=${cut}`);
+      return log('info', words.join(' '));
     });
 }
 

@@ -84,6 +84,14 @@ const options = {
     about: 'time at which the clock starts; only with memory:',
   },
 
+  '--journal-size': {
+    of: ['serve'],
+    variable: 'PETSTORE_JOURNAL_SIZE',
+    value: 'COUNT',
+    about: 'requests that the plugin faults keeps for /v1/requests, up to 10000',
+    fallback: '1000',
+  },
+
   PETSTORE_API_KEYS: {
     of: ['serve'],
     variable: 'PETSTORE_API_KEYS',

@@ -13,6 +13,7 @@ import {
   type Listening,
   type Log,
   type Petstore,
+  type Plugin,
   type PetStorage,
 } from '../index.js';
 import { lastTime } from '../clock.js';
@@ -155,8 +156,12 @@ async function readOptions(settings: Settings) {
     'text',
     'json',
   ]);
+  /** The clock of the log. Later that of the petstore, which a reset may set (C87). */
+  const logClock = { now: setClock?.now ?? Date.now };
   const log: Log =
-    logLevel === 'silent' ? () => undefined : logTo(process.stdout, logFormat, setClock?.now);
+    logLevel === 'silent'
+      ? () => undefined
+      : logTo(process.stdout, logFormat, () => logClock.now());
   const plugins = await loadPlugins(settings);
 
   return {
@@ -177,6 +182,7 @@ async function readOptions(settings: Settings) {
     tls,
     logLevel,
     logFormat,
+    logClock,
     log,
     plugins,
     /** Options that are passed on to `createPetstore`. */
@@ -292,7 +298,7 @@ function memoryFor({ seed, setClock }: Options): PetStorage {
 async function serve(server: Server, storage: PetStorage): Promise<Listening | undefined> {
   const { host, port, keepAliveSeconds, nodeInterface, tls, petstoreOptions, apiKeys, plugins } =
     server;
-  const { settings, log, logLevel, logFormat } = server;
+  const { settings, log, logClock, logLevel, logFormat } = server;
   const { clock } = petstoreOptions;
   if (clock !== undefined)
     log('warn', 'the clock is set by --clock and differs from the machine', {
@@ -302,11 +308,14 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
 
   const hasNumber = settings.list('PETSTORE_API_KEYS').some(({ text }) => /^[0-9]+$/.test(text));
   const requestLogs = logLevel === 'requests' ? [requestLog(logFormat, !hasNumber)] : [];
+  const followClock: Plugin = ({ clock: ofPetstore }) => {
+    logClock.now = ofPetstore;
+  };
   const petstore = createPetstore({
     ...petstoreOptions,
     keys: apiKeys.verify,
     storage,
-    plugins: [...requestLogs, ...plugins.values()],
+    plugins: [followClock, ...requestLogs, ...plugins.values()],
     log,
   });
   server.petstore = petstore;

@@ -275,8 +275,11 @@ export class DocumentedConnection implements PortConnection {
       return void service.reportEnd(reply, !isGone, request, routed);
     }
 
+    let isWhole = false;
+    // Node also finishes a response whose socket is closed.
+    response.once('finish', () => (isWhole = !this.#socket.destroyed));
     const finish = (): void => {
-      service.reportEnd(reply, response.writableFinished, request, routed);
+      service.reportEnd(reply, isWhole, request, routed);
       this.#finish(request);
     };
     if (response.closed) return void finish();

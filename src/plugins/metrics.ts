@@ -25,6 +25,12 @@ export interface MetricsRegistry {
   registerMetric(metric: never): void;
 }
 
+/** Returns the first word of a fault. Only `status` keeps its value, because others have many. */
+function faultLabel(fault: string): string {
+  const [word = ''] = fault.split(',', 1);
+  return word.startsWith('status=') ? word : word.replace(/=.*/, '');
+}
+
 /** The options of the plugin. */
 export interface MetricsOptions {
   /**
@@ -60,7 +66,7 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
   if (given !== undefined && !isRegistry(given))
     throw new TypeError('metricsPlugin: registry must be a Registry of prom-client');
 
-  return ({ storage, onReply, ports, route: serve }) => {
+  return ({ storage, onReply, onResponseEnd, ports, route: serve }) => {
     const registry = given ?? new Registry();
     const registers = [registry];
     const ofProcess = given === undefined ? metricsOfProcess() : undefined;
@@ -89,10 +95,26 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
       secondBuckets,
       ['method', 'route'],
     );
-    onReply(({ method, route = 'none', status, milliseconds }) => {
+    const faults = new Counter({
+      name: 'petstore_faults_total',
+      help: 'Requests that met a fault, by its first word.',
+      labelNames: ['fault'],
+      registers,
+    });
+    const cuts = new Counter({
+      name: 'petstore_cut_responses_total',
+      help: 'Responses that did not reach their end.',
+      labelNames: ['cut'],
+      registers,
+    });
+    onReply(({ method, route = 'none', status, milliseconds, fault, cut }) => {
       const labels = { method: namedMethod.test(method) ? method : 'other', route };
-      requests.inc({ ...labels, status });
+      requests.inc({ ...labels, status: cut === 'drop' ? 'none' : status });
       durations.observe(labels, milliseconds / 1000);
+      if (fault !== undefined) faults.inc({ fault: faultLabel(fault) });
+    });
+    onResponseEnd(({ isWhole, cut = 'client' }) => {
+      if (!isWhole) cuts.inc({ cut });
     });
 
     const commitPets = histogram('petstore_commit_pets', 'Pets written by one commit.', petBuckets);

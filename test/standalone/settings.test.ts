@@ -25,6 +25,7 @@ const values: Readonly<Record<string, string>> = {
   PETSTORE_STAGING_BASE_URL: 'https://staging.example/v1',
   PETSTORE_TLS_CERT: 'cert.pem',
   PETSTORE_TLS_KEY: 'key.pem',
+  PETSTORE_JOURNAL_SIZE: '1000',
   PETSTORE_LOG: 'info',
   PETSTORE_LOG_FORMAT: 'json',
   PETSTORE_FROM: 'file:a.jsonl',

@@ -4,10 +4,8 @@ import { words, type Change, type Effect } from './words.js';
 
 /** A fault of one request. */
 export interface Fault extends Required<Omit<Effect, 'change' | 'replaces'>> {
-  /** The words, joined by commas. */
+  /** The words in the order of the table, joined by commas. */
   readonly text: string;
-  /** The first word in the order of the table, with its value if that is a status. */
-  readonly kind: string;
   /** True if it takes the place of the response of the operation. */
   readonly replaces: boolean;
   /** The changes of the reply, in their order. */
@@ -34,11 +32,9 @@ export function parseFault(text: string, refuse: Refuse): Fault {
 
   const given = [...words].filter(([name]) => values.has(name));
   const effects = given.map(([name, word]) => word.effect(values.get(name) ?? ''));
-  const [kind = ''] = given.map(([name]) => name);
   const { share = 1, delayMs = 0, moment = 'before' }: Effect = Object.assign({}, ...effects);
   return {
-    text: parts.join(','),
-    kind: kind === 'status' ? `status=${values.get(kind)}` : kind,
+    text: given.map(([name]) => partOf(name, parts)).join(','),
     replaces: effects.some(({ replaces }) => replaces),
     changes: effects.flatMap(({ change }) => change ?? []),
     share,
@@ -98,19 +94,24 @@ function checkCombination(
   refuse: Refuse,
 ): void {
   const given = [...words].filter(([name]) => values.has(name));
-  const partOf = (name: string) => parts.find((part) => part.split('=', 1)[0] === name);
   for (const [name, { needs = [], excludes = [], example }] of given) {
     const other = excludes.find((each) => values.has(each));
     if (other !== undefined)
       throw refuse(
-        `${partOf(other)} and ${partOf(name)} exclude each other; leave one of them out`,
+        `${partOf(other, parts)} and ${partOf(name, parts)} exclude each other; ` +
+          'leave one of them out',
       );
     if (needs.length > 0 && !needs.some((each) => values.has(each)))
-      throw refuse(`${partOf(name)} needs ${needs.join(' or ')}; the nearest is ${example}`);
+      throw refuse(`${partOf(name, parts)} needs ${needs.join(' or ')}; the nearest is ${example}`);
   }
   const [first] = given;
   if (first !== undefined && given.every(([, { isModifier }]) => isModifier))
     throw refuse(`${parts.join(',')} alone does nothing; the nearest is ${first[1].example}`);
+}
+
+/** Returns the word of a name, with its value. */
+function partOf(name: string, parts: readonly string[]): string {
+  return parts.find((part) => part.split('=', 1)[0] === name) ?? name;
 }
 
 /** Returns the text of a client in quotes, shortened. */

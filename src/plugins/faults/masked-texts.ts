@@ -1,4 +1,4 @@
-/** Removes API keys from the texts of a request, because clients may send them by mistake (C40). */
+/** Removes API keys from the texts of requests, because clients may send them by mistake (C40). */
 import { petStatuses, type PluginRequest } from '../../index.js';
 
 /** The form of the keys that `petstore keys add` makes. */
@@ -7,6 +7,9 @@ const madeKey = /psk_[A-Za-z0-9_-]{43}/g;
 /** A value of a query that is too short for a key, or that is not one. */
 const plainValue = new RegExp(`^(?:[0-9]{0,9}|${petStatuses.join('|')})$`);
 
+/** The number of keys that are remembered. */
+const maxTokens = 256;
+
 /** The texts of a request that may hold a key. */
 interface MaskedTexts {
   readonly path: string;
@@ -14,27 +17,55 @@ interface MaskedTexts {
   readonly idempotencyKey: string | undefined;
 }
 
-/** Returns the texts of a request with `…` in place of keys. */
-export function withoutKeys({ path, query, header }: PluginRequest): MaskedTexts {
-  const authorization = header('authorization');
-  const token = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
-  const mask = (text: string) => masked(text, token);
-  const idempotencyKey = header('idempotency-key');
-  return {
-    path: mask(path),
-    // Without a header, the key of a client may be anywhere.
-    query: mask(authorization === undefined ? withoutValues(query) : query),
-    idempotencyKey: idempotencyKey === undefined ? undefined : mask(idempotencyKey),
-  };
+/** Puts `…` in place of the keys that requests had in their header. */
+export class KeyMask {
+  /** The keys of the last requests, each with the pattern that finds it. */
+  readonly #tokens = new Map<string, RegExp>();
+
+  /** Returns the texts of a request without keys. */
+  textsOf({ path, query, header }: PluginRequest): MaskedTexts {
+    const authorization = header('authorization');
+    const token = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
+    if (token !== undefined) this.#remember(token);
+
+    const idempotencyKey = header('idempotency-key');
+    return {
+      path: this.#masked(path),
+      // Without a header, the key of a client may be anywhere.
+      query: this.#masked(authorization === undefined ? withoutValues(query) : query),
+      idempotencyKey: idempotencyKey === undefined ? undefined : this.#masked(idempotencyKey),
+    };
+  }
+
+  #remember(token: string): void {
+    const known = this.#tokens.get(token);
+    this.#tokens.delete(token);
+    this.#tokens.set(token, known ?? wholeWord(token));
+    const [oldest] = this.#tokens.keys();
+    if (oldest !== undefined && this.#tokens.size > maxTokens) this.#tokens.delete(oldest);
+  }
+
+  #masked(text: string): string {
+    const masked = this.#replaced(text);
+    if (!masked.includes('%')) return masked;
+    // A key whose characters are escaped is found only in the decoded text.
+    const decoded = decodedOf(masked);
+    const maskedDecoded = this.#replaced(decoded);
+    return maskedDecoded === decoded ? masked : maskedDecoded;
+  }
+
+  #replaced(text: string): string {
+    let replaced = text.replace(madeKey, '…');
+    for (const [token, pattern] of this.#tokens)
+      if (replaced.includes(token)) replaced = replaced.replace(pattern, '…');
+    return replaced;
+  }
 }
 
-function masked(text: string, token: string | undefined): string {
-  const others = text.replace(madeKey, '…');
-  if (token === undefined) return others;
-  const forms = new Set([token, encodeURIComponent(token)]);
-  let rest = others;
-  for (const form of forms) rest = rest.replace(wholeWord(form), '…');
-  return rest;
+function decodedOf(text: string): string {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
 }
 
 /** Returns a pattern of a text that is not part of a longer word. */
@@ -46,9 +77,9 @@ function wholeWord(text: string): RegExp {
 /** Returns a query with `…` in place of each value that may be a key. */
 function withoutValues(query: string): string {
   return query.replace(/[^&]+/g, (pair) => {
-    const [name = '', ...rest] = pair.split('=');
-    const value = rest.join('=');
-    if (rest.length === 0) return plainValue.test(name) || name.length < 9 ? name : '…';
+    const [name = '', ...values] = pair.split('=');
+    const value = values.join('=');
+    if (values.length === 0) return name.length < 9 ? name : '…';
     return `${name}=${plainValue.test(value) ? value : '…'}`;
   });
 }

@@ -1,8 +1,7 @@
 /** The journal: the last requests that clients sent to one petstore (C82). */
 import { hash } from 'node:crypto';
-import { performance } from 'node:perf_hooks';
 import type { AcceptedRequest, PluginRequest, ReplyEvent, ResponseEnd } from '../../index.js';
-import { withoutKeys } from './masked-texts.js';
+import { KeyMask } from './masked-texts.js';
 
 /** A request in the journal. */
 export interface JournalItem {
@@ -54,13 +53,12 @@ const itemBytes = 512;
 export class RequestJournal {
   readonly #size: number;
   readonly #clock: () => number;
+  readonly #mask = new KeyMask();
   #items: Entry[] = [];
   #bytes = 0;
   #lastId = 0;
   /** The items of requests whose response has not ended. */
   readonly #open = new WeakMap<PluginRequest, Entry>();
-  /** The time of the last reset, by `performance.now()`. */
-  #clearedAt = 0;
 
   /** @param clock Returns milliseconds since the epoch. */
   constructor(size: number, clock: () => number) {
@@ -70,15 +68,16 @@ export class RequestJournal {
 
   /** Adds a request whose operation is about to run. */
   accept(request: AcceptedRequest): void {
-    this.#add(request, request.body);
+    // A request from before a reset was part of another test.
+    if (!request.isOutdated()) this.#add(request, request.body);
   }
 
   /** Notes the response to a request, and adds the request if it was refused. */
   reply(event: ReplyEvent, request: PluginRequest): void {
-    // A request from before the reset was part of another test.
-    const isOld = performance.now() - event.milliseconds < this.#clearedAt;
-    const entry = this.#open.get(request) ?? (isOld ? undefined : this.#add(request));
-    if (entry === undefined) return;
+    const known = this.#open.get(request);
+    if (known === undefined && request.isOutdated()) return;
+
+    const entry = known ?? this.#add(request);
 
     const isSent = event.cut !== 'drop' && event.cut !== 'client';
     if (isSent) entry.status = event.status;
@@ -102,7 +101,6 @@ export class RequestJournal {
     this.#items = [];
     this.#bytes = 0;
     this.#lastId = 0;
-    this.#clearedAt = performance.now();
   }
 
   /** Returns copies of the items that `matches` accepts. */
@@ -112,7 +110,7 @@ export class RequestJournal {
 
   #add(request: PluginRequest, body?: string): Entry {
     const { method, route, keyName: key } = request;
-    const { path, query, idempotencyKey } = withoutKeys(request);
+    const { path, query, idempotencyKey } = this.#mask.textsOf(request);
     const entry: Entry = {
       id: ++this.#lastId,
       time: new Date(this.#clock()).toISOString(),
