@@ -92,15 +92,23 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     await expectAdded(storage, 1n);
   });
 
-  test('refuses no concurrent add if the sessions of its role are serializable', async (t) => {
-    const url = withOptions(await newDatabase(), '-cdefault_transaction_isolation=serializable');
-    const storages = await Promise.all(Array.from({ length: 6 }, () => open(t, url)));
-    await Promise.all(
-      storages.map(async (storage) => {
-        for (let count = 0; count < 20; count++) await storage.insert(rex);
-      }),
+  test('sets up each session so that settings of its role cannot change an add', async (t) => {
+    const url = withOptions(
+      await newDatabase(),
+      '-cdefault_transaction_isolation=serializable -csynchronous_commit=off -clock_timeout=1',
     );
-    assert.equal((await rowsIn(url)).length, 120);
+    const pool = await poolOf(t, { url, max: 1 });
+    await expectAdded(await open(t, pool), 1n);
+    for (const [name, value] of [
+      ['default_transaction_isolation', 'read committed'],
+      ['synchronous_commit', 'on'],
+      ['lock_timeout', '0'],
+      ['enable_seqscan', 'off'],
+      ['client_min_messages', 'warning'],
+    ] as const) {
+      const { rows } = await pool.query(`SHOW ${name}`);
+      assert.deepEqual(rows, [{ [name]: value }]);
+    }
   });
 
   test('C31 assigns the last id, and refuses adds afterwards', async (t) => {
