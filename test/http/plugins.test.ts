@@ -740,7 +740,7 @@ test('a wrapper’s change of a reply affects only its own request', async (t) =
   }
 });
 
-test('limits a wrapper’s change of an error to its own request', async (t) => {
+test('a wrapper’s change of an error affects only its own request', async (t) => {
   const changing: Plugin = ({ around }) =>
     around(async (_, next) => {
       try {
