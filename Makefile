@@ -63,7 +63,7 @@ seed: build ## Add the 301 pets of data/animals.jsonl to data/pets.jsonl, once; 
 	then echo 'data/pets.jsonl has the pets of data/animals.jsonl'; \
 	else node dist/server.js import data/animals.jsonl --storage file:data/pets.jsonl; fi
 
-screenshots: build ## Take the picture of the page for the README, with Chromium; TO=coverage/page.png writes it elsewhere
+screenshots: build ## Take the pictures of the page for the README, with Chromium; TO=coverage writes them elsewhere
 	node --import tsx test/plugins/screenshots.ts $(TO)
 
 build: dist/server.js ## Install and build into dist

@@ -19,5 +19,5 @@ function withoutComments(text: string): string {
   return text
     .replace(/^ *(?:\/\*.*?\*\/|\/\/.*?$)\n/gms, '')
     .replace(/\/\*\* @.*?\*\/ ?/g, '')
-    .replace(/^ +/gm, '');
+    .replace(/^\s+/gm, '');
 }

@@ -280,22 +280,29 @@ const fieldsNow = () => ({
 
 const attemptNow = () => adding.attemptFor(fieldsNow(), kept.get(keyName) ?? '');
 
+/**
+ * Returns what is known of an attempt whose outcome is unknown.
+ * @param {Attempt} attempt
+ * @param {boolean} isSame True if the form has its text.
+ */
+function factOf({ fields: { name } }, isSame) {
+  const short = name.length > 40 ? `${name.slice(0, 40)}…` : name;
+  const fact = `the pet “${short}” may have been added.`;
+  return isSame
+    ? `The last add has no outcome yet: ${fact} Finish it to find out; that adds no second pet.`
+    : `You have changed the text, so Add starts a new add. Of the last one, ${fact}`;
+}
+
 /** Shows the state of the add. */
 function showAdding() {
   const { state } = adding;
   button('add').disabled = state.is === 'in flight';
   const attempt = state.is === 'unknown' ? state.attempt : undefined;
   const isSame = attempt !== undefined && attempt === attemptNow();
-  const hasError = element('add-error').textContent !== '';
-  element('pending').hidden = attempt === undefined || (isSame && hasError);
-  if (attempt === undefined) return;
-
-  const name = attempt.fields.name;
-  const short = name.length > 40 ? `${name.slice(0, 40)}…` : name;
-  const fact = `the pet “${short}” may have been added.`;
-  element('pending-text').textContent = isSame
-    ? `The last add has no outcome yet: ${fact} Finish it to find out; that adds no second pet.`
-    : `You have changed the text, so Add starts a new add. Of the last one, ${fact}`;
+  const isTold = isSame && element('add-error').textContent !== '';
+  element('pending').hidden = attempt === undefined || isTold;
+  element('pending-text').textContent =
+    attempt === undefined || isTold ? '' : factOf(attempt, isSame);
   element('restore').hidden = isSame;
 }
 
