@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createPetstore, type Petstore, type Plugin } from '../../dist/index.js';
+import { faultsPlugin } from '../../dist/plugins/faults.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { atEnd, type Ending } from '../support/at-end.js';
 import { callersEnvironment } from '../support/environment.js';
@@ -19,16 +20,19 @@ export const programs = {
   spectral: '@stoplight/spectral-cli@6.16.3',
 } as const;
 
+/** The plugins that add to the OpenAPI document. */
+const documentedPlugins = (): readonly Plugin[] => [ordersPlugin(), faultsPlugin()];
+
 /** Returns a petstore that closes after the test. */
 export function petstoreOf(t: Ending, more: readonly Plugin[] = []): Petstore {
-  const petstore = createPetstore({ keys: [key], plugins: [ordersPlugin(), ...more] });
+  const petstore = createPetstore({ keys: [key], plugins: [...documentedPlugins(), ...more] });
   atEnd(t, petstore.close);
   return petstore;
 }
 
 /** Returns the OpenAPI document of such a petstore. */
 export async function documentText(): Promise<string> {
-  const { fetch, close } = createPetstore({ keys: [key], plugins: [ordersPlugin()] });
+  const { fetch, close } = createPetstore({ keys: [key], plugins: documentedPlugins() });
   const text = await (await fetch(new Request('http://any/openapi.json'))).text();
   await close();
   return text;

@@ -87,12 +87,12 @@ const ways: readonly {
 }[] = [
   { file: 'add.sh', skip: false, commands: () => [['sh', 'add.sh']] },
   {
-    file: 'add.ts',
+    file: 'add.mts',
     skip: unless(existsSync(join(ecosystem, 'openapi-fetch')), 'test/ecosystem'),
     commands: (url) => [
       [join(ecosystem, '.bin/openapi-typescript'), `${url}/openapi.json`, '-o', 'petstore.d.ts'],
       [process.execPath, tsc],
-      [process.execPath, 'out/add.js'],
+      [process.execPath, 'out/add.mjs'],
     ],
   },
   {
@@ -105,7 +105,21 @@ const ways: readonly {
     skip: unless(isThere('go', 'version'), 'Go'),
     commands: () => [['go', 'run', 'add.go']],
   },
+  {
+    file: 'AddOnce.java',
+    skip: unless(isThere('javac', '--version'), 'Java'),
+    commands: () => [['java', 'AddOnce.java']],
+  },
 ];
+
+/** A proxy's page with an HTTP date in Retry-After, after the pet was stored without a response. */
+const faults = ['drop,after', 'status=503,html,retry-after=date'];
+
+const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+const send = async (method: string, url: string, body: object): Promise<void> => {
+  const response = await fetch(url, { method, headers, body: JSON.stringify(body) });
+  assert.ok(response.ok, await response.text());
+};
 
 // drop.sh, which sets the fault in each test, needs curl.
 describe('docs/clients.md, if the connection drops after the pet is added', {
@@ -124,17 +138,36 @@ describe('docs/clients.md, if the connection drops after the pet is added', {
             outDir: 'out',
             typeRoots: [join(root, 'node_modules/@types')],
           },
-          include: ['*.ts'],
+          include: ['*.mts'],
         }),
       });
       symlinkSync(ecosystem, join(cwd, 'node_modules'));
+      // curl compares an HTTP date with the clock of the machine, other clients with the header Date.
+      if (file !== 'add.sh')
+        await send('POST', `${server.url}/v1/reset`, { clock: '2030-01-01T00:00:00Z' });
       await run(t, cwd, ['sh', 'drop.sh']);
+      assert.match(await server.text('/v1/faults', key), /"fault":"drop,after","times":1/);
+      const rules = faults.map((fault) => ({ path: '/v1/pets', method: 'POST', fault, times: 1 }));
+      await send('PUT', `${server.url}/v1/faults`, { rules });
       let printed = '';
       for (const command of commands(server.url)) printed = await run(t, cwd, command);
 
       assert.equal(printed.trim().replaceAll(/(?<=[:,]) /g, ''), rex);
       assert.equal(await server.text('/v1/pets', key), `[${rex}]`);
-      assert.match(await server.text('/v1/faults', key), /"left":0/);
+      const attempts: readonly Readonly<Record<string, unknown>>[] = JSON.parse(
+        await server.text('/v1/requests?path=/v1/pets&method=POST', key),
+      );
+      assert.deepEqual(
+        attempts.map(({ fault, cut, replayed }) => [fault, cut, replayed]),
+        [
+          [faults[0], true, false],
+          [faults[1], false, false],
+          [undefined, false, true],
+        ],
+      );
+      assert.equal(new Set(attempts.map(({ idempotencyKey }) => idempotencyKey)).size, 1);
+      const [, second = 0, third = 0] = attempts.map(({ time }) => Date.parse(String(time)));
+      assert.ok(third - second >= 950, `${third - second} ms in spite of Retry-After`);
     });
 });
 

@@ -148,8 +148,8 @@ const schemas = {
         description: 'Number of requests that were skipped so far.',
       },
       left: {
-        type: ['integer', 'null'],
-        minimum: 0,
+        // Not `type: ['integer', 'null']`, which tools for OpenAPI 3.0 refuse.
+        anyOf: [{ type: 'integer', minimum: 0 }, { enum: [null] }],
         description: 'Number of requests that will still get the fault; null without `times`.',
       },
       drawn: {
