@@ -193,6 +193,17 @@ testInFolder(
 );
 
 testInFolder(
+  'docs/testing.md has each word of `petstore help faults` in its tables',
+  async (here) => {
+    const { stdout: help } = await here.command('help faults');
+    const words = allIn(help, /^ {2}([a-z-]+)(?:=[A-Z]+)? {2,}[a-z]/gm);
+    assert.ok(words.length >= 14, help);
+    const chapter = /^## Faults$.*?^## /ms.exec(textOf('docs/testing.md'))?.[0] ?? '';
+    for (const word of words) assert.match(chapter, new RegExp(`[\`,]${word}[\`=,]`), word);
+  },
+);
+
+testInFolder(
   'each row of the quick start in README.md names one thing that exists after the first start',
   async (here) => {
     const { url } = await here.start('--dev', { PETSTORE_API_KEYS: '' });
