@@ -7,7 +7,7 @@ import { checkNames } from '../options.js';
 import type { Message } from '../request.js';
 import { readAndDestroy } from './body.js';
 import type { PetstoreService, SharedState } from './connection.js';
-import { cutResponse, isServerArgument } from './cut-response.js';
+import { cutResponse, headersOf, isServerArgument } from './fetch-response.js';
 import { slowStream } from './dribble.js';
 import { GuestRequest } from './guest-request.js';
 import { GuestResponse } from './guest-response.js';
@@ -23,7 +23,7 @@ import {
   type ListenOptions,
   type Port,
 } from './port.js';
-import { allHeaders, HttpDate, UnsentBytes } from './wire.js';
+import { HttpDate, UnsentBytes } from './wire.js';
 
 /** Receives the requests of one petstore from ports, from other servers and from `fetch`. */
 export class Endpoint {
@@ -197,9 +197,7 @@ export class Endpoint {
 
     const bytes =
       body === undefined || request.method === 'HEAD' ? null : Buffer.from(String(body), 'latin1');
-    const headers = new Headers();
-    const list = allHeaders(routed.reply);
-    for (let i = 0; i < list.length; i += 2) headers.append(list[i] ?? '', list[i + 1] ?? '');
+    const headers = headersOf(reply);
     if (!isSlow) return new Response(bytes, { status, headers });
 
     const onAbandoned = (callback: () => void) => service.onAbandoned(message, callback);

@@ -1,4 +1,4 @@
-/** Breaks the response of `fetch`, as a connection breaks (C62). */
+/** Responses of `fetch`, among them those that break as a connection breaks (C62). */
 import { constants } from 'node:os';
 import { setTimeout } from 'node:timers';
 import type { Reply } from '../reply.js';
@@ -29,14 +29,20 @@ export function cutResponse(reply: Reply, isHead: boolean, isServed: boolean): R
   }
 
   const { status, body } = reply;
-  const headers = new Headers();
-  const list = allHeaders(reply);
-  for (let i = 0; i < list.length; i += 2) headers.append(list[i] ?? '', list[i + 1] ?? '');
+  const headers = headersOf(reply);
   if (isHead || body === undefined) return new Response(null, { status, headers });
 
   headers.set('Content-Length', String(body.length));
   const stream = brokenStream('truncate', truncatedBody(reply), readAheadMs);
   return new Response(stream, { status, headers });
+}
+
+/** Returns the headers of a reply for a `Response`. */
+export function headersOf(reply: Reply): Headers {
+  const headers = new Headers();
+  const list = allHeaders(reply);
+  for (let i = 0; i < list.length; i += 2) headers.append(list[i] ?? '', list[i + 1] ?? '');
+  return headers;
 }
 
 /**
