@@ -36,7 +36,7 @@ check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Test th
 	node_modules/.bin/tsc --project test/ecosystem
 	node --import tsx --test --test-timeout=300000 $(patsubst %,test/ecosystem/%.check.ts,$(or $(CLIENTS),*))
 
-torture: build ## Provoke the faults of docs/evidence.md, for fourteen minutes or BUDGET_S=300 seconds; some need root
+torture: build ## Provoke the faults of docs/evidence.md, for sixteen minutes or BUDGET_S=300 seconds; some need root
 	node --import tsx test/torture/run.ts $(ROWS)
 
 mutants: build ## Change src at COUNT=400 places, and check that a test fails for each; forty minutes; SEED=1 repeats a choice
@@ -48,7 +48,7 @@ bench: build test/bench/peers/node_modules/.package-lock.json ## Compare the spe
 bench-guard: build ## Fail if an operation has become much slower than bare node:http; half a minute
 	node --import tsx test/bench/guard.ts
 
-bench-right: build test/bench/peers/node_modules/.package-lock.json ## Run `petstore verify` on this petstore, other servers and two mocks
+bench-right: build test/bench/peers/node_modules/.package-lock.json ## Run `petstore verify` on this petstore, other servers and two mocks; one to two minutes
 	@node --import tsx test/bench/right.ts
 
 evidence: build test/bench/peers/node_modules/.package-lock.json ## Measure all figures of the documents on Node 20 and 24, and write them; two hours; SHORT=1 tries it on a copy

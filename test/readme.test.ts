@@ -273,6 +273,32 @@ test('make targets in documents exist, and CI runs them', () => {
   }
 });
 
+test('make help and docs/evidence.md name the same durations', () => {
+  const evidence = textOf('docs/evidence.md').replace(/\s+/g, ' ');
+  const duration = /(?:half a|[a-z]+(?: to [a-z]+)?) (?:minute|hour)s?\b/;
+  const named = [...textOf('Makefile').matchAll(/^([a-z-]+):.*?## (.*)$/gm)].flatMap(
+    ([, target = '', about = '']) => {
+      const [words] = duration.exec(about) ?? [];
+      return words === undefined ? [] : [{ target, words }];
+    },
+  );
+  assert.ok(named.length >= 6, `${named.length} durations`);
+  for (const { target, words } of named) {
+    const places = evidence.split(new RegExp(`make ${target}(?![\\w-])`)).slice(1);
+    const found = places.map((text) => duration.exec(text.slice(0, 300))?.[0]);
+    assert.ok(found.includes(words), `${target}: ${words}, not ${found.join(', ')}`);
+  }
+
+  // The seconds that the rows were measured to take.
+  const rows = readdirSync(join(root, 'test/torture')).map((name) =>
+    textOf(`test/torture/${name}`),
+  );
+  const seconds = rows.flatMap((text) => allIn(text, /^ {2}fullS: (\d+),$/gm)).map(Number);
+  const minutes = Math.round(seconds.reduce((sum, each) => sum + each) / 60);
+  assert.equal(minutes, 16);
+  assert.match(textOf('Makefile'), /^torture:.* for sixteen minutes /m);
+});
+
 test('the documents name each exported value, and the removal of each deprecated value', () => {
   const text = reference + textOf('docs/upgrading.md');
   const missing = Object.keys(petstore).filter((name) => !text.includes(`\`${name}\``));

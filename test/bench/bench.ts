@@ -9,7 +9,7 @@ import { callersEnvironment } from '../support/environment.js';
 import type { Part } from './figures.js';
 import { keysPart } from './keys.js';
 import { openLoad } from './load.js';
-import { keep, section, wrapped, type Table } from './report.js';
+import { keep, minutesSoFar, section, wrapped, type Table } from './report.js';
 import { withCleanup, pinning } from './servers.js';
 import { sizePart } from './size.js';
 import { beforePart, speedPart } from './speed.js';
@@ -55,16 +55,14 @@ await withCleanup(async (scope) => {
 
 /** Begins to observe the machine. The result describes the time, the machine and its load. */
 function watchMachine(loadName: string): () => string {
-  const startedAt = performance.now();
   const before = processorTimes();
   return () => {
     const processor = cpus()[0]?.model.trim() ?? 'unknown processor';
     const gigabytes = Math.round(totalmem() / 2 ** 30);
     const now = processorTimes();
     const stolen = (100 * (now.stolen - before.stolen)) / (now.all - before.all);
-    const minutes = (performance.now() - startedAt) / 60_000;
     return (
-      `${minutes.toFixed(1)} minutes. Machine: ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}. ` +
+      `${minutesSoFar()}. Machine: ${cpus().length} cores (${processor}), ${gigabytes} GiB, Linux ${release()}. ` +
       `Load: ${loadName}, ${pinning}. Other virtual machines took ${stolen.toFixed(1)} % of the processor time. ` +
       `The load average at the end was ${loadavg()[0]?.toFixed(1)}, of which up to 2.0 is the benchmark itself.`
     );

@@ -29,6 +29,11 @@ export function keep(conditions: string, tables: readonly Table[]): void {
   if (path !== undefined) writeFileSync(path, JSON.stringify(results));
 }
 
+/** Returns how long this process has run, such as `11.0 minutes`. */
+export function minutesSoFar(): string {
+  return `${(performance.now() / 60_000).toFixed(1)} minutes`;
+}
+
 /** Returns a table with its title and its note, in Markdown. */
 export function section({ title, note, head, rows }: Table): string {
   const notes = note === undefined ? [] : [wrapped(note)];

@@ -4,7 +4,7 @@
  * petstore.
  */
 import { fileURLToPath } from 'node:url';
-import { countRules, levels, verifyPetstore } from '../../dist/conformance/index.js';
+import { countRules, levels, verifyPetstore, type Verdict } from '../../dist/conformance/index.js';
 import { npxArgs, programs } from '../ecosystem/scene.js';
 import { atEnd, CleanupScope, type Ending } from '../support/at-end.js';
 import { callersEnvironment } from '../support/environment.js';
@@ -12,7 +12,7 @@ import { freePort, root, StartedProcess } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { bare, peer, peers, petstore, versionOfPeer, type Contestant } from './contestants.js';
 import { benchmarkKey } from './operations.js';
-import { keep, none, section, type Table } from './report.js';
+import { keep, minutesSoFar, none, section, type Table } from './report.js';
 import { startContestant } from './servers.js';
 
 /** A server to test: its name and version, and a function that starts it and returns its URL. */
@@ -42,19 +42,16 @@ export async function tableOfRight(
     for (const level of levels) {
       say(`${name}, ${level}`);
       const scope = new CleanupScope();
-      const passed: string[] = [];
-      const failed: string[] = [];
-      const untried: string[] = [];
-      const others: string[] = [];
+      const verdicts: Verdict[] = [];
       try {
         const url = await start(scope);
-        for await (const { number, outcome } of verifyPetstore({ url, key: benchmarkKey, level }))
-          ({ passed, failed, untried, warned: passed, inapplicable: others })[outcome].push(number);
+        for await (const verdict of verifyPetstore({ url, key: benchmarkKey, level }))
+          verdicts.push(verdict);
       } finally {
         await scope.end();
       }
-      const rest = untried.length === 0 ? '' : ` (${untried.length} not tried)`;
-      cells.push(`${passed.length} of ${passed.length + failed.length}${rest}`);
+      cells.push(cellOf(verdicts));
+      const failed = numbersOf(verdicts, 'failed');
       if (level === 'specification') failing = failed.join(', ') || none;
     }
     rows.push([name, ...cells, failing]);
@@ -67,6 +64,28 @@ export async function tableOfRight(
     head: ['', ...heads, 'rules that fail at `specification`'],
     rows,
   };
+}
+
+/** Returns the numbers of the rules with an outcome. */
+function numbersOf(verdicts: readonly Verdict[], outcome: Verdict['outcome']): readonly string[] {
+  return verdicts.filter((each) => each.outcome === outcome).map(({ number }) => number);
+}
+
+/** The outcomes that a cell names, in the words of `petstore verify`. */
+const otherOutcomes = [
+  ['warned', 'with a warning'],
+  ['untried', 'not tried'],
+  ['inapplicable', 'not applicable'],
+] as const;
+
+/** Returns the count of rules that hold, of all rules, such as `56 of 57 (1 not applicable)`. */
+function cellOf(verdicts: readonly Verdict[]): string {
+  const rest = otherOutcomes.flatMap(([outcome, words]) => {
+    const { length } = numbersOf(verdicts, outcome);
+    return length === 0 ? [] : [`${length} ${words}`];
+  });
+  const sum = `${numbersOf(verdicts, 'passed').length} of ${verdicts.length}`;
+  return rest.length === 0 ? sum : `${sum} (${rest.join(', ')})`;
 }
 
 function listening(name: string, contestant: Contestant): Candidate {
@@ -105,5 +124,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const isShort = callersEnvironment['SHORT'] !== undefined;
   const table = await tableOfRight([ours, ...(isShort ? [] : others()), fixed], say);
   process.stdout.write(`${section(table)}\n`);
-  keep('The suite of `petstore verify`.', [table]);
+  keep(`The suite of \`petstore verify\`, ${minutesSoFar()}.`, [table]);
 }

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { keep, markdownTable, type Table } from '../bench/report.js';
+import { keep, markdownTable, minutesSoFar, type Table } from '../bench/report.js';
 import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { randomOf } from '../torture/random.js';
@@ -229,7 +229,7 @@ const table: Table = {
   rows: [...rows, ['all', partOf(tried(verdicts))], ['by hand', partOf(verdictsByHand)]],
 };
 print(`\n${markdownTable(table.head, table.rows)}\n`);
-keep(`${tried(verdicts).length} mutants, seed ${seed}.`, [table]);
+keep(`${tried(verdicts).length} mutants, seed ${seed}, ${minutesSoFar()}.`, [table]);
 
 const all = tried(verdicts).length;
 const least = Math.floor(all * goal - deviations * Math.sqrt(all * goal * (1 - goal)));

@@ -3,7 +3,7 @@
  * BUDGET_S seconds.
  */
 import { callersEnvironment } from '../support/environment.js';
-import { keep, markdownTable, type Table } from '../bench/report.js';
+import { keep, markdownTable, minutesSoFar, type Table } from '../bench/report.js';
 import { changedNodes } from './changed-nodes.js';
 import { damagedFiles } from './damage.js';
 import { failingCalls } from './failing-calls.js';
@@ -48,8 +48,7 @@ if (unknown.length > 0)
   );
 
 const seed = Number(TORTURE_SEED ?? Math.floor(Math.random() * 2 ** 32));
-const startedAt = performance.now();
-const endsAt = startedAt + 1000 * Number(BUDGET_S ?? Infinity);
+const endsAt = performance.now() + 1000 * Number(BUDGET_S ?? Infinity);
 let share = new Share(0, seed);
 let isLeaving = false;
 
@@ -104,6 +103,5 @@ const table: Table = {
   }),
 };
 process.stdout.write(`\n${markdownTable(table.head, table.rows)}\n`);
-const minutes = (performance.now() - startedAt) / 60_000;
-keep(`Torture of ${minutes.toFixed(1)} minutes, seed ${seed}.`, [table]);
+keep(`Torture of ${minutesSoFar()}, seed ${seed}.`, [table]);
 process.exit(bad.length === 0 ? 0 : 1);
