@@ -21,7 +21,7 @@ import {
 import { connectionsOf, type ConnectionEvent } from './open-connections.js';
 import { Deadlines } from './deadlines.js';
 import { GuestResponse } from './guest-response.js';
-import { hasCloseOption, headerValue, parseHead, requestTimeout, type Head } from './head.js';
+import { headerValue, parseHead, requestTimeout, wantsClose, type Head } from './head.js';
 import {
   headersOfUnknownMethod,
   lingerMs,
@@ -66,6 +66,8 @@ class DocumentedRequest implements Message {
     this.target = source.url ?? '';
     this.resetsBefore = resetsBefore;
     this.#sendContinue = sendContinue;
+    // A client that leaves may become an error, which would end the process without a listener.
+    source.on('error', () => undefined);
   }
 
   get clientAddress(): string | undefined {
@@ -130,9 +132,8 @@ class DocumentedRequest implements Message {
   /** True if no request can follow on the connection, or the client wants none. */
   get isLast(): boolean {
     const { httpVersion, headers } = this.source;
-    const connection = headers.connection ?? '';
     if (this.response === undefined || headers.upgrade !== undefined) return true;
-    return hasCloseOption(connection) || (httpVersion === '1.0' && !/keep-alive/i.test(connection));
+    return wantsClose(httpVersion, headers.connection);
   }
 }
 

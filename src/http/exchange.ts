@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
-import { hasCloseOption, headerValue, parseHead, type Head } from './head.js';
+import { headerValue, parseHead, wantsClose, type Head } from './head.js';
 import { NodeRequest } from './node.js';
 
 /** The size of an unread body at which the server stops reading the socket. */
@@ -29,7 +29,7 @@ export class Exchange extends NodeRequest implements Message {
    * Node's parser drops the rest of the packet.
    */
   #hasUpgrade = false;
-  /** True if the client sent `Connection: close`. Node 20 overlooks it before a tab. */
+  /** True if the client wants the connection to close after this request. */
   #wantsClose = false;
 
   /** A buffer whose first `#length` bytes are the body so far. */
@@ -53,7 +53,7 @@ export class Exchange extends NodeRequest implements Message {
 
   /** True if the connection can stay open after this request, and the client wants that. */
   get keepsAlive(): boolean {
-    const canStayOpen = this.response?.shouldKeepAlive === true && !this.#hasUpgrade;
+    const canStayOpen = this.response !== undefined && !this.#hasUpgrade;
     return this.readableEnded && canStayOpen && !this.#wantsClose;
   }
 
@@ -65,7 +65,7 @@ export class Exchange extends NodeRequest implements Message {
   readHead(): Head {
     const head = parseHead(this);
     this.#hasUpgrade = head.upgrade !== undefined;
-    this.#wantsClose = head.connection !== undefined && hasCloseOption(head.connection);
+    this.#wantsClose = wantsClose(this.httpVersion, head.connection);
     this.#awaitsContinue = head.expect?.toLowerCase() === '100-continue';
     return head;
   }

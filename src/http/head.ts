@@ -50,9 +50,14 @@ export function headerValue(rawHeaders: readonly string[], name: string): string
   return values.length === 0 ? undefined : values.join(', ');
 }
 
-/** True if a Connection header has the option `close` (RFC 9110 section 7.6.1). */
-export function hasCloseOption(connection: string): boolean {
-  return /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i.test(connection);
+/**
+ * True if the client wants the connection to close after its request (RFC 9112 section 9.3).
+ * @param connection The value of the header Connection.
+ */
+export function wantsClose(httpVersion: string, connection: string | undefined): boolean {
+  if (connection === undefined) return httpVersion === '1.0';
+  if (/(?:^|,)[ \t]*close[ \t]*(?:,|$)/i.test(connection)) return true;
+  return httpVersion === '1.0' && !/(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i.test(connection);
 }
 
 const limits =

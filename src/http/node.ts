@@ -27,8 +27,7 @@ export abstract class NodeRequest extends IncomingMessage {
   override readableEnded = false;
 
   /**
-   * Node's response object. Its `shouldKeepAlive` says if the client wants to keep the connection.
-   * Node creates none for CONNECT.
+   * Node's response object. Node creates none for CONNECT.
    * Node: `parserOnIncoming` (lib/_http_server.js) in 20, 22, 24, 26.
    * Held by conformance: "C42 a request that is not valid HTTP"; framing: "C42 opens no tunnel for
    * CONNECT".
@@ -58,6 +57,13 @@ export abstract class NodeRequest extends IncomingMessage {
    * Held by hooks: "publishes each response to Node’s observers".
    */
   override resume(): this {
+    return this;
+  }
+
+  /**
+   * Does nothing. Node destroys the requests of a closed connection, but there is no stream to end.
+   */
+  override destroy(): this {
     return this;
   }
 

@@ -108,6 +108,8 @@ export async function openPort(
   const server = secure ?? createServer(options);
   // Node reads these only as members of the server, not as options.
   Object.assign(server, { timeout: 0, maxRequestsPerSocket: 0 });
+  // With a listener, Node closes no connection by a timeout of its own.
+  server.on('timeout', () => undefined);
   // 64 files are reserved for everything else (C54).
   server.maxConnections = Math.max(1, Math.min(10_000, openFileLimit() - 64));
   // One header more than C43 allows is enough to reject a request. Node's default is 1,000.

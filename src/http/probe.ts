@@ -15,7 +15,7 @@ export class Probe {
   #wake = (): void => undefined;
 
   constructor(port: number) {
-    this.#socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    this.#socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
     this.#socket.on('error', () => this.#end());
     this.#socket.on('end', () => this.#end());
     this.#socket.on('close', () => this.#end());
