@@ -138,6 +138,7 @@ const badRequest = (message: string): PetstoreError => new PetstoreError('bad_re
  * address, IPv6 in brackets, optionally with a port.
  */
 function isHost(value: string): boolean {
-  if (/^(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*(?::[0-9]*)?$/.test(value)) return true;
+  if (/^[\w.~!$&'()*+,;=-]*(?:%[0-9A-Fa-f]{2}[\w.~!$&'()*+,;=-]*)*(?::[0-9]*)?$/.test(value))
+    return true;
   return isIPv6(/^\[([^\]]*)\](?::[0-9]*)?$/.exec(value)?.[1] ?? '');
 }
