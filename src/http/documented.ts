@@ -9,7 +9,7 @@ import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import type { PetstoreError } from '../errors.js';
 import { replyTo, type Reply } from '../reply.js';
 import type { Message } from '../request.js';
-import { readAll } from './body.js';
+import { readAll, readArrived } from './body.js';
 import {
   maxQueued,
   maxQueuedInTotal,
@@ -102,8 +102,11 @@ class DocumentedRequest implements Message {
     const { failure } = this;
     if (failure === undefined) {
       this.#sendContinue();
+      const { source } = this;
+      const arrived = readArrived(source, maxBytes, source.headers['content-length']);
+      if (arrived !== undefined) return arrived;
       const failed = new Promise<never>((_resolve, reject) => (this.#rejectBody = reject));
-      const body = await Promise.race([readAll(this.source, maxBytes), failed]);
+      const body = await Promise.race([readAll(source, maxBytes), failed]);
       this.noteEnd();
       return body;
     }

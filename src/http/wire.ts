@@ -14,10 +14,11 @@ import { SharedResponse, type Pieces, type Reply } from '../reply.js';
 const jsonHeadStarts: string[] = [];
 
 /** Returns the headers of every response (C47) and the Content-Type. */
-function fixedHeaders(reply: Reply): readonly string[] {
+function fixedHeaders(reply: Reply): string[] {
   const { body, contentType = 'application/json', cacheControl = 'no-store' } = reply;
   const all = ['X-Content-Type-Options', 'nosniff', 'Cache-Control', cacheControl];
-  return body === undefined ? all : [...all, 'Content-Type', contentType];
+  if (body !== undefined) all.push('Content-Type', contentType);
+  return all;
 }
 
 /** Returns the value of Content-Length; undefined if the response has no such header. */
@@ -58,9 +59,10 @@ export function responseHead(reply: Reply, end: string): string {
  * Returns all headers of a reply, alternating names and values, for `handler` and `fetch`. Date and
  * Connection are left to the host.
  */
-export function allHeaders(reply: Reply): readonly string[] {
+export function allHeaders(reply: Reply): string[] {
+  const list = fixedHeaders(reply);
+  for (const text of reply.headers) list.push(text);
   const length = contentLength(reply);
-  const list = [...fixedHeaders(reply), ...reply.headers];
   if (length !== undefined) list.push('Content-Length', String(length));
   return list;
 }

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter, once } from 'node:events';
 import { IncomingMessage, ServerResponse, type RequestListener } from 'node:http';
 import http2 from 'node:http2';
@@ -114,6 +115,29 @@ describe('C69 the response of the host', () => {
     assert.equal(options.headers.get('X-Wrapped'), 'yes');
     const type = 'application/json';
     assert.deepEqual(seen, [201, type, 200, type, 200, type, 204, undefined]);
+  });
+
+  test('C69 shows the headers of its response to the host’s listeners and observers', async (t) => {
+    const seen: unknown[] = [];
+    const see = (response: ServerResponse) => seen.push(response.getHeader('Content-Type'));
+    for (const event of ['finish', 'close']) {
+      const port = await serveBehind(t, (_, response) => response.on(event, () => see(response)));
+      await send(port, '/v1/pets');
+    }
+    const observe = (message: unknown) => see(Object(message).response);
+    subscribe('http.server.response.finish', observe);
+    atEnd(t, () => unsubscribe('http.server.response.finish', observe));
+    await send(await serveBehind(t, () => undefined), '/v1/pets');
+    assert.deepEqual(seen, ['application/json', 'application/json', 'application/json']);
+  });
+
+  test('C69 joins a list header that several plugins add', async (t) => {
+    const plugins: readonly Plugin[] = ['A', 'B, a'].map(
+      (value) => (host) => host.addHeaders(() => ['Vary', value]),
+    );
+    const port = await serveBehind(t, () => undefined, { plugins });
+    const { headers } = await sendRequest(port, 'GET', '/v1/pets');
+    assert.deepEqual(headers.get('vary'), ['A, B']);
   });
 
   test('C69 adds to the list headers of the host, and replaces its other headers', async (t) => {
