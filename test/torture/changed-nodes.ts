@@ -4,101 +4,27 @@
  * C80).
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from '../support/client.js';
-import { childEnvironment } from '../support/environment.js';
 import { key, requestBytes } from '../support/fixture.js';
 import { memoryOf } from '../support/kernel.js';
-import { root, serverFile } from '../support/process.js';
-import { count, inTime, Skip, type Share, type TortureRow } from './row.js';
+import { root, runServer } from '../support/process.js';
+import { nodeChanges } from './node-changes.js';
+import { atOnce, count, inTime, Skip, type Share, type TortureRow } from './row.js';
 import { TorturedServer, ownPath } from './scene.js';
 
-/** A change: a module of Node's library, a text in it, and the replacement. */
-type Change = readonly [module: string, from: string, to: string];
-
-const readablePush = 'require("stream").Readable.prototype.push.call(stream,';
-const isParseError = 'socketOnError.call(socket, ret);\n  } else if (parser.incoming';
-
-/** Changes that a later version of Node may contain. The keys complete "a Node that …". */
-const changes: Readonly<Record<string, Change>> = {
-  'makes responses of its own class': [
-    '_http_server',
-    'new server[kServerResponse](req',
-    'new ServerResponse(req',
-  ],
-  'does not set `complete`': ['_http_common', 'stream.complete = true;', ''],
-  'stores bodies without `push`': [
-    '_http_common',
-    'const ret = stream.push(b);',
-    `const ret = ${readablePush} b);`,
-  ],
-  'ends bodies without `push`': ['_http_common', 'stream.push(null);', `${readablePush} null);`],
-  'ends requests without a body later': [
-    '_http_common',
-    'stream.push(null);',
-    'if (stream.headers["content-length"]) stream.push(null); ' +
-      'else queueMicrotask(() => stream.push(null));',
-  ],
-  'renames `httpAllowHalfOpen`': [
-    '_http_server',
-    '!server.httpAllowHalfOpen',
-    '!server.kAllowHalfOpen',
-  ],
-  'closes after a response without a head': [
-    '_http_server',
-    'if (res._last) {',
-    'if (res._last || !res._headerSent) {',
-  ],
-  'has other error codes': [
-    '_http_server',
-    isParseError,
-    `ret.code = 'ERR_PARSE'; ${isParseError}`,
-  ],
-  'has another code for late requests': [
-    '_http_server',
-    'new ERR_HTTP_REQUEST_TIMEOUT()',
-    'Object.assign(new Error("late"), { code: "ERR_LATE" })',
-  ],
-  'has no timers': [
-    '_http_server',
-    'function checkConnections() {',
-    'function checkConnections() { return;',
-  ],
-  'does not resume sockets': ['_http_common', 'readStart(parser.socket);', ''],
-  'stops reading after a chunk': ['_http_common', 'if (!ret)', 'if (ret)'],
-  'asks the stream if it has ended': [
-    '_http_server',
-    'if (req.readableEnded)',
-    'if (req._readableState.endEmitted)',
-  ],
-  'ignores the option `IncomingMessage`': [
-    '_http_server',
-    'this[kIncomingMessage] = options.IncomingMessage || IncomingMessage;',
-    'this[kIncomingMessage] = IncomingMessage;',
-  ],
-  'stops pausing its parser': ['_http_server', "socket.on('pause', onSocketPause);", ''],
-  'keeps its listeners of a response': [
-    '_http_server',
-    'res.detachSocket(socket);',
-    'res.detachSocket(socket); if (!res._headerSent) socket.on("x", () => res);',
-  ],
-  'keeps unsent responses': [
-    '_http_server',
-    'res.detachSocket(socket);',
-    'res.detachSocket(socket); if (!res._headerSent) (server.kept ||= []).push(res);',
-  ],
-  'emits requests later': [
-    '_http_server',
-    "server.emit('request', req, res);",
-    "process.nextTick(() => server.emit('request', req, res));",
-  ],
-};
-
+/** The number of changes that are tried at the same time, because each mostly waits. */
+const changesAtOnce = 4;
 /** The number of requests, and the growth of memory that is allowed for them. */
 const manyRequests = 10_000;
 const spareBytes = 16 * 2 ** 20;
+const body = '{"name":"a","categoryId":1}';
+const post = requestBytes('POST', '/v1/pets', {
+  headers: ['Content-Type: application/json'],
+  body,
+});
+const get = requestBytes('GET', '/v1/pets');
 /** The number of rules that may fail over the documented interface (C79). */
 const maxExceptions = 3;
 
@@ -107,13 +33,16 @@ export const changedNodes: TortureRow = {
   title: 'servers on Nodes whose own HTTP library has one internal changed',
   fullS: 200,
   run: async (share) => {
-    const names = Object.keys(changes);
+    const names = Object.keys(nodeChanges);
+    const rest = [...names];
     let [done, detected] = [0, 0];
-    for (const name of names) {
-      if (!share.goOn(done, names.length)) break;
-      if (await tryChange(share, name)) detected++;
-      done++;
-    }
+    await atOnce(changesAtOnce, async () => {
+      for (let name = rest.shift(); name !== undefined; name = rest.shift()) {
+        if (!share.goOn(done, names.length)) return;
+        if (await tryChange(share, name)) detected++;
+        done++;
+      }
+    });
     return `${count(done, names.length, 'changes')}: ${done - detected} harmless, ${detected} detected`;
   },
 };
@@ -127,7 +56,7 @@ async function tryChange(share: Share, name: string): Promise<boolean> {
     env: {
       PETSTORE_API_KEYS: key,
       PETSTORE_SELF_CHECK: '1',
-      CHANGED_NODE: JSON.stringify(changes[name]),
+      CHANGED_NODE: JSON.stringify(nodeChanges[name]),
     },
   });
   const clients = await server.clients();
@@ -136,13 +65,16 @@ async function tryChange(share: Share, name: string): Promise<boolean> {
   const warning = server.lines.find((line) => line.includes("Node's documented interface"));
   const isDetected = warning !== undefined;
   try {
-    const failed = failedRules(server.url);
+    const idle = await Client.connect(server.port);
+    await idle.send(get).expect(200);
+    const failed = await failedRules(server.url, share.workFolder);
     assert.ok(failed.length <= (isDetected ? maxExceptions : 0), `these rules fail: ${failed}`);
+    await idle.send(get).expect(200);
+    idle.destroy();
     await checkRequests(server, isDetected);
   } catch (error) {
-    throw new Error(`a Node that ${name}, ${isDetected ? 'detected' : 'not detected'}`, {
-      cause: error,
-    });
+    const found = isDetected ? 'detected' : 'not detected';
+    throw new Error(`a Node that ${name}, ${found}: ${error}`, { cause: error });
   }
   await server.end('SIGKILL');
   rmSync(path, { force: true });
@@ -150,25 +82,24 @@ async function tryChange(share: Share, name: string): Promise<boolean> {
 }
 
 /** Returns the numbers of the rules that fail in `petstore verify`. */
-function failedRules(url: string): readonly string[] {
-  const { stdout } = spawnSync(
-    process.execPath,
-    [serverFile, 'verify', url, '--key', key, '--format', 'json'],
-    { encoding: 'utf8', env: childEnvironment(), timeout: 60_000 },
-  );
+async function failedRules(url: string, cwd: string): Promise<readonly string[]> {
+  const verify = runServer(['verify', url, '--key', key, '--format', 'json'], { cwd });
+  const { stdout } = await inTime(verify, 'verify', 120_000);
   const { verdicts }: { verdicts: readonly { number: string; outcome: string }[] } =
     JSON.parse(stdout);
   return verdicts.filter(({ outcome }) => outcome === 'failed').map((each) => each.number);
 }
 
-/** Checks adds, a half-closed client, and the memory of many requests on one connection. */
+/** Checks adds, clients that leave or half close, and the memory of many requests. */
 async function checkRequests(server: TorturedServer, isDetected: boolean): Promise<void> {
-  const headers = ['Content-Type: application/json'];
-  const post = requestBytes('POST', '/v1/pets', { headers, body: '{"name":"a","categoryId":1}' });
-  const get = requestBytes('GET', '/v1/pets/1');
   const adding = (await Client.connect(server.port)).send(post.repeat(3));
   await adding.expect(201, 201, 201);
   adding.destroy();
+
+  for (const gone of [post.slice(0, -1), get.repeat(5), 'garbage']) {
+    (await Client.connect(server.port)).send(gone).destroy();
+    (await Client.connect(server.port)).send(gone).endSending();
+  }
 
   if (!isDetected) {
     const half = (await Client.connect(server.port)).send(get.repeat(3));

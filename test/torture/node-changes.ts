@@ -1,0 +1,184 @@
+/** The changes of Node's HTTP library that R16 tries. */
+/** A change: a module of Node's library, a text in it, and the replacement. */
+export type NodeChange = readonly [module: string, from: string, to: string];
+
+const readablePush = 'require("stream").Readable.prototype.push.call(stream,';
+const isParseError = 'socketOnError.call(socket, ret);\n  } else if (parser.incoming';
+
+/** Changes that a later version of Node may contain. The keys complete "a Node that …". */
+export const nodeChanges: Readonly<Record<string, NodeChange>> = {
+  'makes responses of its own class': [
+    '_http_server',
+    'new server[kServerResponse](req',
+    'new ServerResponse(req',
+  ],
+  'does not set `complete`': ['_http_common', 'stream.complete = true;', ''],
+  'stores bodies without `push`': [
+    '_http_common',
+    'const ret = stream.push(b);',
+    `const ret = ${readablePush} b);`,
+  ],
+  'ends bodies without `push`': ['_http_common', 'stream.push(null);', `${readablePush} null);`],
+  'ends requests without a body later': [
+    '_http_common',
+    'stream.push(null);',
+    'if (stream.headers["content-length"]) stream.push(null); ' +
+      'else queueMicrotask(() => stream.push(null));',
+  ],
+  'renames `httpAllowHalfOpen`': [
+    '_http_server',
+    '!server.httpAllowHalfOpen',
+    '!server.kAllowHalfOpen',
+  ],
+  'closes after a response without a head': [
+    '_http_server',
+    'if (res._last) {',
+    'if (res._last || !res._headerSent) {',
+  ],
+  'has other error codes': [
+    '_http_server',
+    isParseError,
+    `ret.code = 'ERR_PARSE'; ${isParseError}`,
+  ],
+  'has another code for late requests': [
+    '_http_server',
+    'new ERR_HTTP_REQUEST_TIMEOUT()',
+    'Object.assign(new Error("late"), { code: "ERR_LATE" })',
+  ],
+  'has no timers': [
+    '_http_server',
+    'function checkConnections() {',
+    'function checkConnections() { return;',
+  ],
+  'does not resume sockets': ['_http_common', 'readStart(parser.socket);', ''],
+  'stops reading after a chunk': ['_http_common', 'if (!ret)', 'if (ret)'],
+  'asks the stream if it has ended': [
+    '_http_server',
+    'if (req.readableEnded)',
+    'if (req._readableState.endEmitted)',
+  ],
+  'ignores the option `IncomingMessage`': [
+    '_http_server',
+    'this[kIncomingMessage] = options.IncomingMessage || IncomingMessage;',
+    'this[kIncomingMessage] = IncomingMessage;',
+  ],
+  'stops pausing its parser': ['_http_server', "socket.on('pause', onSocketPause);", ''],
+  'keeps its listeners of a response': [
+    '_http_server',
+    'res.detachSocket(socket);',
+    'res.detachSocket(socket); if (!res._headerSent) socket.on("x", () => res);',
+  ],
+  'keeps unsent responses': [
+    '_http_server',
+    'res.detachSocket(socket);',
+    'res.detachSocket(socket); if (!res._headerSent) (server.kept ||= []).push(res);',
+  ],
+  'emits requests later': [
+    '_http_server',
+    "server.emit('request', req, res);",
+    "process.nextTick(() => server.emit('request', req, res));",
+  ],
+  'times idle sockets out': [
+    '_http_server',
+    'res.detachSocket(socket);',
+    'res.detachSocket(socket); if (!server.keepAliveTimeout) socket.setTimeout(2000);',
+  ],
+  'hides if a connection stays open': [
+    '_http_server',
+    'res.shouldKeepAlive = keepAlive;',
+    'res._keepsAlive = keepAlive;',
+  ],
+  'has a lenient parser': [
+    '_http_server',
+    'parser.initialize(',
+    'parser.initialize = (type, owner, size, _strict, list) => ' +
+      'HTTPParser.prototype.initialize.call(parser, type, owner, size, 255, list); ' +
+      'parser.initialize(',
+  ],
+  'does not notice that a socket has drained': [
+    '_http_server',
+    "socket.on('drain', state.onDrain);",
+    '',
+  ],
+  'closes connections whose request was not read': [
+    '_http_server',
+    'res.detachSocket(socket);',
+    'res.detachSocket(socket); if (!req.complete) socket.destroy();',
+  ],
+  'keeps requests that nobody has read': [
+    '_http_server',
+    'state.incoming.shift();',
+    'state.incoming.shift(); setImmediate(() => ' +
+      '{ if (!req._readableState.endEmitted) (socket.kept ||= []).push(req); });',
+  ],
+  'keeps responses without their requests': [
+    '_http_server',
+    'res.detachSocket(socket);',
+    'res.detachSocket(socket); ' +
+      'if (!res._header) { res.req = null; (server.kept ||= []).push(res); }',
+  ],
+  'keeps closed sockets': [
+    '_http_server',
+    'freeParser(socket.parser, null, socket);',
+    'freeParser(socket.parser, null, socket); (socket.server.kept ||= []).push(socket);',
+  ],
+  'finishes responses without an event': [
+    '_http_server',
+    "res.on('finish',",
+    "res.on(res._header === undefined ? 'finish' : 'kFinish',",
+  ],
+  'ignores a `finished` that is set': [
+    '_http_outgoing',
+    'this.finished = false;',
+    'this._isFinished = false; if (!("finished" in OutgoingMessage.prototype)) ' +
+      'Object.defineProperty(OutgoingMessage.prototype, "finished", { ' +
+      'get() { return this._isFinished; }, ' +
+      'set(value) { if (this._header) this._isFinished = value; } });',
+  ],
+  'emits an error on requests of a client that left': [
+    '_http_incoming',
+    "if (self.listenerCount('error') === 0) {",
+    'if (false) {',
+  ],
+  'reuses the memory of bodies': [
+    '_http_common',
+    'const ret = stream.push(b);',
+    'const ret = stream.push(b); setImmediate(() => b.fill(0));',
+  ],
+  'reports every connection as late': [
+    '_http_server',
+    'const expired = this[kConnections].expired(',
+    'const expired = this[kConnections].all(',
+  ],
+  'drops half of the headers': [
+    '_http_server',
+    'server.maxHeadersCount << 1',
+    'server.maxHeadersCount',
+  ],
+  'says nothing about malformed requests': [
+    '_http_common',
+    "if (typeof err.reason === 'string')",
+    'delete err.reason; delete err.bytesParsed; if (false)',
+  ],
+  'closes sockets after malformed requests': [
+    '_http_server',
+    "if (!this.server.emit('clientError', e, this)) {",
+    "if (this.server.emit('clientError', e, this)) process.nextTick(() => this.destroy()); else {",
+  ],
+  'gives its sockets to the parser for ever': [
+    '_http_server',
+    "socket.on = generateSocketListenerWrapper('on');",
+    '',
+  ],
+  'refuses requests without a Host by itself': [
+    '_http_server',
+    'if (server.requireHostHeader && req.headers.host',
+    'if (req.headers.host',
+  ],
+  'drops requests of a client that closed its sending side': [
+    '_http_server',
+    'socket._httpMessage._last = true;',
+    'if (state.incoming[0]?._readableState.endEmitted === false) socket.destroySoon(); ' +
+      'else socket._httpMessage._last = true;',
+  ],
+};
