@@ -631,6 +631,8 @@ interface PetstoreUnderTest {
     readonly category?: string;
     readonly timeoutSeconds?: number;
     readonly slow?: boolean;
+    readonly stories?: number;
+    readonly seed?: number;
     readonly onNote?: (note: string) => void;
 }
 

@@ -71,10 +71,11 @@ const options = {
     holds: 'storage',
   },
   '--seed': {
-    of: ['serve'],
+    of: ['serve', 'verify'],
     variable: 'PETSTORE_SEED',
     value: 'FILE',
-    about: 'JSON Lines with the pets of an empty storage',
+    about:
+      'JSON Lines with the pets of an empty storage; with `verify`: NUMBER of stories to repeat',
     holds: 'path',
   },
   '--clock': {
@@ -266,6 +267,12 @@ const options = {
   '--only': { of: ['verify'], value: 'RULES', about: 'only these rules, such as C7,S1' },
   '--list': { of: ['verify'], about: 'print the rules, and where each is written' },
   '--timeout': { of: ['verify'], value: 'SECONDS', about: 'time for one response', fallback: '10' },
+  '--stories': {
+    of: ['verify'],
+    value: 'N',
+    about: 'stories to try, which --seed NUMBER repeats; 20 if omitted',
+  },
+  '--thorough': { of: ['verify'], about: 'try 200 stories' },
   '--allow-untried': { of: ['verify'], about: 'exit with 0 if rules were not tried' },
 
   '--help': { of: commandNames, about: 'print the help of the command; also -h' },

@@ -12,6 +12,9 @@ export type ReportFormat = (typeof reportFormats)[number];
 export interface VerifyResult {
   readonly url: string;
   readonly level: string;
+  /** The number of stories, and their seed. */
+  readonly stories: number;
+  readonly seed: number;
   readonly notes: readonly string[];
   readonly verdicts: readonly Verdict[];
 }
@@ -63,6 +66,11 @@ export function summaryLine(verdicts: readonly Verdict[]): string {
   return `${countOf(verdicts.length, 'rule')}: ${counts.join(', ') || 'none'}`;
 }
 
+/** Returns a line that says how to repeat the stories of a run. */
+export function storyLine({ stories, seed }: VerifyResult): string {
+  return `stories: ${stories}, with --seed ${seed}`;
+}
+
 /** Returns a whole report in a format other than text. */
 export function reportOf(format: Exclude<ReportFormat, 'text'>, result: VerifyResult): string {
   if (format === 'json') {
@@ -92,11 +100,12 @@ function evidenceLines({ source, cost, failure }: Verdict): readonly string[] {
     `expected: ${failure.expected}`,
     `written in: ${source}`,
     `cost: ${cost}`,
-    ...(failure.command === '' ? [] : [`try: ${failure.command}`]),
+    ...(failure.command === '' ? [] : [`try: ${failure.command.replaceAll('\n', '\n     ')}`]),
   ];
 }
 
-function junitOf({ url, level, verdicts }: VerifyResult): string {
+function junitOf(result: VerifyResult): string {
+  const { url, level, verdicts } = result;
   const { failed, untried, inapplicable } = countOutcomes(verdicts);
   const cases = verdicts.map((verdict) => {
     const { number, sentence, chapter, outcome, reason = '', failure } = verdict;
@@ -115,9 +124,10 @@ function junitOf({ url, level, verdicts }: VerifyResult): string {
   const counts =
     `tests="${verdicts.length}" failures="${failed}" errors="${untried}" ` +
     `skipped="${inapplicable}"`;
+  const name = xml(`petstore verify ${url}, level ${level}, ${storyLine(result)}`);
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuite name="${xml(`petstore verify ${url}, level ${level}`)}" ${counts}>`,
+    `<testsuite name="${name}" ${counts}>`,
     ...cases,
     '</testsuite>',
   ].join('\n');
@@ -135,7 +145,8 @@ function codeBlock(text: string): readonly string[] {
   return [`${fence}sh`, text, fence];
 }
 
-function markdownOf({ url, level, notes, verdicts }: VerifyResult): string {
+function markdownOf(result: VerifyResult): string {
+  const { url, level, notes, verdicts } = result;
   const rows = verdicts.map(({ number, sentence, outcome, reason = '' }) => {
     const { words } = outcomes[outcome];
     const ending = reason === '' ? words : `${words}: ${cell(reason)}`;
@@ -160,7 +171,7 @@ function markdownOf({ url, level, notes, verdicts }: VerifyResult): string {
   return [
     `# petstore verify ${cell(url)}, level ${level}`,
     '',
-    summaryLine(verdicts),
+    `${summaryLine(verdicts)}; ${storyLine(result)}`,
     ...notes.map((note) => `\n${cell(note)}.`),
     '',
     '| rule | sentence | outcome |',
@@ -180,5 +191,5 @@ export function ruleLines(rules: readonly ListedRule[]): readonly string[] {
 
 /** Returns the lines under a broken rule. */
 export function evidenceOf(verdict: Verdict): readonly string[] {
-  return evidenceLines(verdict).map((line) => `      ${line}`);
+  return evidenceLines(verdict).flatMap((line) => line.split('\n').map((part) => `      ${part}`));
 }

@@ -1,4 +1,5 @@
 /** Implements the `verify` command, which tests a running petstore against the contract. */
+import { randomInt } from 'node:crypto';
 import {
   countRules,
   isPetstoreUrl,
@@ -29,7 +30,9 @@ import {
   reportFormats,
   reportOf,
   ruleLines,
+  storyLine,
   summaryLine,
+  type VerifyResult,
 } from './verify-report.js';
 
 /** The maximum length of a file with a key, in bytes. */
@@ -75,6 +78,8 @@ export const run: Run = async (settings, [address, ...others]) => {
       (text) => (/^-?(0|[1-9]\d{0,17})$/.test(text) ? text : undefined),
       'an integer in decimal digits',
     ),
+    stories: storyCountOf(settings),
+    seed: seedOf(settings),
     timeoutSeconds: readWholeNumber(settings.get('--timeout'), 1, 3_600),
     onNote: (note) => {
       notes.push(note);
@@ -103,10 +108,10 @@ export const run: Run = async (settings, [address, ...others]) => {
     showProgress('');
   }
 
-  const { level = '', url } = options;
-  const result = { url: String(url), level, notes, verdicts };
+  const { level = '', url, stories = 0, seed = 0 } = options;
+  const result = { url: String(url), level, stories, seed, notes, verdicts };
   if (format !== 'text') await print(reportOf(format, result).split('\n'));
-  else await printSums(verdicts);
+  else await printSums(result);
 
   const { failed, untried } = countOutcomes(verdicts);
   if (failed > 0) process.exitCode = 1;
@@ -152,6 +157,18 @@ async function keyOf(settings: Settings): Promise<string> {
   return read(key, parse, rule);
 }
 
+/** Returns the number of stories: of `--stories`, else by `--thorough`. */
+function storyCountOf(settings: Settings): number {
+  const fallback = settings.find('--thorough') === undefined ? 20 : 200;
+  return readWholeNumber(settings.get('--stories', String(fallback)), 0, 10_000);
+}
+
+/** Returns the seed of `--seed`, or a random one. PETSTORE_SEED names a file for servers. */
+function seedOf(settings: Settings): number {
+  const setting = settings.find('--seed');
+  return setting?.from === '--seed' ? readWholeNumber(setting, 0, 2 ** 32 - 1) : randomInt(2 ** 32);
+}
+
 /** Prints the line of a rule. The first rule of a chapter is preceded by the heading. */
 async function printVerdict(verdict: Verdict, before: readonly Verdict[]): Promise<void> {
   const { number, sentence, chapter, outcome, reason } = verdict;
@@ -163,14 +180,15 @@ async function printVerdict(verdict: Verdict, before: readonly Verdict[]): Promi
   await print(evidenceOf(verdict));
 }
 
-/** Prints the totals of each chapter and of all rules. */
-async function printSums(verdicts: readonly Verdict[]): Promise<void> {
+/** Prints the seed of the stories, and the totals of each chapter and of all rules. */
+async function printSums(result: VerifyResult): Promise<void> {
+  const { verdicts } = result;
   const chapters = [...new Set(verdicts.map(({ chapter }) => chapter))];
   const totals = chapters.map((name) => {
     const some = verdicts.filter(({ chapter }) => chapter === name);
     return `  ${`${countOutcomes(some).passed} of ${some.length} held`.padEnd(16)} ${name}`;
   });
-  await print(['', ...totals, '', summaryLine(verdicts)]);
+  await print(['', ...totals, '', storyLine(result), summaryLine(verdicts)]);
   if (countOutcomes(verdicts).untried > 0)
     await print(['Rules were not tried, so the server may break them.']);
 }

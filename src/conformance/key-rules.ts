@@ -28,12 +28,27 @@ async function eachOperation(
   ].slice(0, (await server.isGetPetGone()) ? 2 : 3);
 }
 
-/** Expects a challenge for Bearer, which may stand in any line of a list of challenges. */
-function expectBearerChallenge(response: RawResponse): void {
-  const values = response.headers.get('www-authenticate') ?? [];
-  const hasBearer = values.some((value) => /(^|,)[ \t]*Bearer\b/i.test(value));
-  const came = values.length === 0 ? 'none' : values.join(', ');
-  expect(response, hasBearer, 'WWW-Authenticate: Bearer', came);
+/** Returns the responses to wrong requests, for which a server may look before the key. */
+async function wrongRequests(
+  server: TestedServer,
+  authorization: string | null,
+): Promise<readonly RawResponse[]> {
+  const json = 'Content-Type: application/json';
+  const responses: RawResponse[] = [];
+  for (const body of ['{', '{}', '{"name":5,"categoryId":"1","status":"gone"}', '', '[]'])
+    responses.push(await server.request('POST', '/pets', { authorization, headers: [json], body }));
+  const text = { authorization, headers: ['Content-Type: text/plain'], body: 'text' };
+  responses.push(await server.request('POST', '/pets', text));
+  responses.push(await server.request('POST', '/pets', { authorization, body: server.json() }));
+  if (!(await server.isGetPetGone()))
+    responses.push(await server.request('GET', `/pets/${2n ** 61n + 7n}`, { authorization }));
+  return responses;
+}
+
+/** True if a challenge is for Bearer. It may stand in any line of a list of challenges. */
+function hasBearerChallenge({ headers }: RawResponse): boolean {
+  const values = headers.get('www-authenticate') ?? [];
+  return values.some((value) => /(^|,)[ \t]*Bearer\b/i.test(value));
 }
 
 /** A key that is not valid on any server. */
@@ -50,7 +65,8 @@ function otherCase(key: string): string {
 const wrongBearers = (key: string): readonly string[] => [
   `Bearer ${unknownKey}`, `bearer ${unknownKey}`, 'Bearer', 'bearer  ', 'Bearer a b',
   `Bearer ${key}x`, `Bearer ${otherCase(key)}`,
-  `Bearer ${key.slice(1)}`, `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`,
+  `Bearer ${key.slice(1)}`, `Bearer ${key.slice(0, -1)}`, `Bearer ${key.slice(0, 1)}~`,
+  `Bearer "${key}"`, `Bearer ${key},`, `Bearer ${key} x`,
   `Bearer ${key}, Bearer ${key}`, `Bearer =${key}`, 'Bearer \xe9',
 ];
 // biome-ignore format: as above.
@@ -61,7 +77,7 @@ const otherSchemes = (key: string): readonly string[] => [
 
 /** Expects 401 for a wrong key. C36 checks the response to a request without a key. */
 function expectRefusal(server: TestedServer, response: RawResponse, sent: string): void {
-  const causes = isSuccess(response) ? [] : ['C36'];
+  const causes = isSuccess(response) ? [] : ['C36', 'S3'];
   server.expectError(response, 401, 'unauthorized', sent, causes);
 }
 
@@ -98,14 +114,19 @@ export const keys: Chapter = {
             401,
             'unauthorized',
           );
-        for (const body of ['{', '{}', '{"name":5,"categoryId":"1","status":"gone"}', '']) {
-          const parts = { authorization: null, headers: ['Content-Type: application/json'], body };
-          const response = await server.request('POST', '/pets', parts);
-          server.expectError(response, 401, 'unauthorized');
-        }
+        for (const response of await wrongRequests(server, null))
+          server.expectError(response, 401, 'unauthorized', undefined, ['S3']);
       },
       http: async (server) => {
-        for (const response of await eachOperation(server, null)) expectBearerChallenge(response);
+        const noKey = { authorization: null };
+        const head = await server.request('HEAD', '/pets?limit=1', noKey);
+        // C16 checks a server that does not know HEAD.
+        const expected = '401 for HEAD without a key';
+        expect(head, !isSuccess(head), expected, undefined, undefined, ['C16']);
+        for (const response of await eachOperation(server, null)) {
+          const came = (response.headers.get('www-authenticate') ?? ['none']).join(', ');
+          expect(response, hasBearerChallenge(response), 'WWW-Authenticate: Bearer', came);
+        }
       },
       full: async (server) => {
         const challenge = 'Bearer realm="petstore"';
@@ -123,11 +144,29 @@ export const keys: Chapter = {
       number: 'C37',
       sentence: 'an unknown, malformed or repeated key, or another scheme, is 401',
       cost: 'a guessed key opens the catalogue',
-      sources: { specification: 'the specification, Authentication, 3.' },
+      sources: {
+        specification: 'the specification, Authentication, 3.',
+        http: 'RFC 9110 §15.5.2: MUST send WWW-Authenticate',
+      },
       specification: async (server) => {
         for (const authorization of [...wrongBearers(server.key), ...otherSchemes(server.key)])
           for (const response of await eachOperation(server, authorization))
             expectRefusal(server, response, `Authorization: ${authorization}`);
+        for (const response of await wrongRequests(server, `Bearer ${unknownKey}`))
+          expectRefusal(
+            server,
+            response,
+            `a wrong request with Authorization: Bearer ${unknownKey}`,
+          );
+      },
+      http: async (server) => {
+        for (const response of await eachOperation(server, `Bearer ${unknownKey}`)) {
+          // C36 checks a server that never sends a challenge.
+          const causes = ['C36'];
+          const came = (response.headers.get('www-authenticate') ?? ['none']).join(', ');
+          const expected = 'WWW-Authenticate: Bearer';
+          expect(response, hasBearerChallenge(response), expected, came, undefined, causes);
+        }
       },
       full: async (server) => {
         const challenge = 'Bearer realm="petstore"';

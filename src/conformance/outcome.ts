@@ -9,6 +9,8 @@ export type ExchangedBytes = Pick<RawResponse, 'sent' | 'came'>;
 export interface Summaries {
   readonly sent?: string | undefined;
   readonly came?: string | undefined;
+  /** The bytes of several requests. Those of a round were sent at the same time. */
+  readonly rounds?: readonly (readonly string[])[];
 }
 
 /** The error for a response that breaks a rule. */
@@ -23,18 +25,22 @@ export class Mismatch extends Error {
    * not tried, so that one fault breaks one rule.
    */
   readonly causes: readonly string[];
+  /** The number of another rule that this mismatch breaks, in place of the checked one. */
+  readonly breaks: string | undefined;
 
   constructor(
     exchange: ExchangedBytes,
     expected: string,
     summaries: Summaries = {},
     causes: readonly string[] = [],
+    breaks?: string,
   ) {
     super(`the response is not ${expected}`);
     this.exchange = exchange;
     this.expected = expected;
     this.summaries = summaries;
     this.causes = causes;
+    this.breaks = breaks;
   }
 
   /** Returns summaries of the request and of the response, without the key. */

@@ -539,7 +539,9 @@ export const protocol: Chapter = {
           ] as const;
           for (const [isRight, words] of expected) {
             const response = await connection.finalResponse();
-            expect(response, isRight(response.body.trimStart()), words);
+            const causes = ['P3', 'C14', 'C30', 'S1'];
+            const isInPlace = isRight(response.body.trimStart());
+            expect(response, isInPlace, words, undefined, undefined, causes);
             // No response follows one that closes the connection.
             if (!isPersistent(response)) return;
           }

@@ -11,6 +11,7 @@ import { maxShownBytes, NoResponse } from './raw-connection.js';
 import { checksOf, sourceOf, type Rule, type RulePart } from './rule.js';
 import { shellLineOf } from './shell-line.js';
 import { specification } from './specification-rules.js';
+import { expectStories } from './stories.js';
 import { toMismatch, type TestedServer } from './tested-server.js';
 import type { RuleOutcome } from './verdict.js';
 
@@ -44,11 +45,17 @@ export class RuleRunner {
     return outcome;
   }
 
-  /** Breaks a rule before it is checked, and leaves all others untried. */
-  breakAll(number: string, mismatch: Mismatch): void {
+  /** Breaks a rule before it is checked. */
+  breakRule(number: string, mismatch: Mismatch): void {
     const rule = this.#rules.get(number);
     if (rule === undefined) throw new TypeError(`there is no rule ${number}`);
-    this.#outcomes.set(number, this.#failed(rule, 'specification', mismatch));
+    const [{ part } = { part: 'full' as const }] = checksOf(rule, 'full');
+    this.#outcomes.set(number, this.#failed(rule, part, mismatch));
+  }
+
+  /** Breaks a rule before it is checked, and leaves all others untried. */
+  breakAll(number: string, mismatch: Mismatch): void {
+    this.breakRule(number, mismatch);
     this.#endReason = dependsOn(number);
   }
 
@@ -71,6 +78,8 @@ export class RuleRunner {
         part = each.part;
         await each.check(server);
       }
+      part = firstPart.part;
+      if (rule.hasStories) await expectStories(server, rule.number);
       return final({ outcome: 'passed', source });
     } catch (error) {
       const reason = reasonOf(error);
@@ -94,6 +103,12 @@ export class RuleRunner {
           },
           isFinal: false,
         };
+      const { breaks = rule.number } = mismatch;
+      const isBroken = this.#outcomes.get(breaks)?.outcome === 'failed';
+      if (breaks !== rule.number && (isBroken || !this.#outcomes.has(breaks))) {
+        if (!isBroken) this.breakRule(breaks, mismatch);
+        return final({ outcome: 'untried', source, reason: dependsOn(breaks) });
+      }
       if (!(await this.#responds()))
         this.#endReason ??= `the server no longer responds since the check of ${rule.number}`;
       return final(this.#failed(rule, part, mismatch));
@@ -126,7 +141,7 @@ export class RuleRunner {
   }
 
   #failed(rule: Rule, part: RulePart, mismatch: Mismatch): RuleOutcome {
-    const { mask, url, level } = this.#server;
+    const { mask, level } = this.#server;
     const { exchange, expected } = mismatch;
     const isWarning = part === 'should' && level === 'http';
     return {
@@ -135,7 +150,7 @@ export class RuleRunner {
       failure: {
         ...mismatch.shown(mask),
         expected: mask.hide(expected),
-        command: exchange.sent === '' ? '' : shellLineOf(exchange.sent, url, mask),
+        command: commandOf(mismatch, this.#server),
         sentBytes: mask.hide(exchange.sent),
         cameBytes: this.#shownBytes(exchange.came),
       },
@@ -155,6 +170,16 @@ export class RuleRunner {
       (error: unknown) => error instanceof Mismatch && error.exchange.came.startsWith('HTTP/'),
     );
   }
+}
+
+/** Returns lines for a shell that repeat the requests of a mismatch. */
+function commandOf({ exchange, summaries }: Mismatch, { url, mask }: TestedServer): string {
+  const { rounds = [[exchange.sent]] } = summaries;
+  const lines = rounds.map((requests) => {
+    const commands = requests.filter(Boolean).map((bytes) => shellLineOf(bytes, url, mask));
+    return commands.length > 1 ? `(${commands.join(' & ')} & wait)` : commands.join('');
+  });
+  return lines.filter(Boolean).join('\n');
 }
 
 const final = (outcome: RuleOutcome) => ({ outcome, isFinal: true });

@@ -30,6 +30,8 @@ export interface Rule extends Readonly<Partial<Record<RulePart, Check>>> {
    * `full`, which docs/contract.md demands.
    */
   readonly sources?: Readonly<Partial<Record<Exclude<RulePart, 'full'>, string>>>;
+  /** True if a story of several requests may break the rule. Stories run after the checks. */
+  readonly hasStories?: true;
   /** True if the checks take more than a second, so that they run only on request. */
   readonly isSlow?: true;
 }

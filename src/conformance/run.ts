@@ -1,11 +1,12 @@
 /** Prepares a run: the server, its rules, and what the specification leaves open. */
+import { randomInt } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { reasonOf } from '../index.js';
 import { Mismatch } from './outcome.js';
 import { defaultPatienceMs, type RawResponse } from './raw-connection.js';
 import { checksOf, levelOf, type Rule } from './rule.js';
 import { chapters, type RuleRunner } from './rule-runner.js';
-import { TestedServer } from './tested-server.js';
+import { isSuccess, jsonOf, TestedServer } from './tested-server.js';
 import { UnusableServer, type PetstoreUnderTest, type RuleDescription } from './verdict.js';
 
 /** Returns the numbers of all rules, for a message about an unknown one. */
@@ -55,6 +56,8 @@ export function testedServerOf({
   category = '5',
   timeoutSeconds = defaultPatienceMs / 1_000,
   only = [],
+  stories: count = 20,
+  seed = randomInt(2 ** 32),
   onNote = () => undefined,
 }: PetstoreUnderTest): TestedServer {
   const address = new URL(url);
@@ -65,11 +68,23 @@ export function testedServerOf({
   if (!/^-?\d{1,19}$/.test(category)) throw new TypeError('category must be an integer in digits');
   if (!(timeoutSeconds > 0 && timeoutSeconds <= 3_600))
     throw new TypeError('timeoutSeconds must be a number over 0 and up to 3600');
+  if (!Number.isInteger(count) || count < 0 || count > 10_000)
+    throw new TypeError('stories must be an integer from 0 to 10000');
+  if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32)
+    throw new TypeError('seed must be an integer from 0 to 4294967295');
   const unknown = only.find((number) => !ruleNumbers().includes(number));
   if (unknown !== undefined) throw new TypeError(`only must have numbers of rules, not ${unknown}`);
 
   const patienceMs = timeoutSeconds * 1_000;
-  return new TestedServer({ url: address, key, level, category, patienceMs, onNote });
+  return new TestedServer({
+    url: address,
+    key,
+    level,
+    category,
+    patienceMs,
+    stories: { count, seed },
+    onNote,
+  });
 }
 
 /**
@@ -89,18 +104,23 @@ export async function prepare(server: TestedServer, runner: RuleRunner): Promise
     const request = `GET ${server.basePath}/pets is ${status}`;
     if (status === 401 || status === 403)
       throw new UnusableServer(`${href} refuses the key (${request}); give a valid one`, false);
-    if (status === 404)
+    if (status === 404 && !isSuccess(await server.post(server.json())))
       throw new UnusableServer(
         `${href} has no pets there (${request}); give its base path in the URL`,
         false,
       );
 
     const problem = problemWithList(response);
-    if (problem === undefined) {
-      const since = performance.now();
-      await server.findCategory();
-      noteDuration(server, performance.now() - since);
-    } else runner.breakAll('S1', new Mismatch(response, '200 and a JSON array', { came: problem }));
+    const mismatch = new Mismatch(response, '200 and a JSON array', { came: problem });
+    if (problem !== undefined) {
+      const isLimit = status === 400 && isSuccess(await server.request('GET', '/pets'));
+      return runner.breakAll(isLimit ? 'S2' : 'S1', mismatch);
+    }
+    if (!isList(response)) runner.breakRule('S1', mismatch);
+    await server.readFirstLists();
+    const since = performance.now();
+    await server.findCategory();
+    noteDuration(server, performance.now() - since);
   } catch (error) {
     if (error instanceof UnusableServer) throw error;
     const isMismatch = error instanceof Mismatch;
@@ -150,5 +170,11 @@ function problemWithList(response: RawResponse): string | undefined {
     return `a redirect, ${status} to ${location ?? 'no Location'}; give the URL that it leads to`;
   if (/^\s*<(!doctype|html|\?xml)/i.test(body)) return `${status} with an HTML page`;
   if (status >= 500) return `${status}, an error of the server or of a proxy before it`;
-  return status >= 400 ? `${status}` : undefined;
+  return status >= 400 && status !== 404 ? `${status}` : undefined;
+}
+
+/** True if a response is 200 with an array, or with a body that P3 judges. */
+function isList(response: RawResponse): boolean {
+  const json = jsonOf(response);
+  return response.status === 200 && (json === undefined || Array.isArray(json));
 }

@@ -85,8 +85,15 @@ export interface TestedServerOptions {
   readonly category: string;
   /** The time for one response, in milliseconds. */
   readonly patienceMs: number;
+  readonly stories: StoryOptions;
   /** Called with a sentence about how the run adapts itself to the server. */
   readonly onNote: (note: string) => void;
+}
+
+/** The number of stories, and the seed that they are drawn from. */
+export interface StoryOptions {
+  readonly count: number;
+  readonly seed: number;
 }
 
 /** The tested server, and an API key that it accepts. */
@@ -95,12 +102,18 @@ export class TestedServer {
   readonly key: string;
   readonly level: Level;
   readonly patienceMs: number;
+  readonly stories: StoryOptions;
   /** Hides the key in reports. */
   readonly mask: KeyMask;
   /** A unique text in the names of the pets that this run adds. */
   readonly runId = randomUUID();
   readonly #held: HeldBytes = { count: 0 };
   readonly #notes = new Set<string>();
+  /** The first response to adding a pet, by id. */
+  readonly #responsesById = new Map<bigint, ReceivedPet>();
+  #reusedId: ReceivedPet | undefined;
+  readonly #firstPets: AddedPet[] = [];
+  readonly #firstLists: RawResponse[] = [];
   readonly #onNote: (note: string) => void;
   #basePath: string;
   #category: string;
@@ -109,12 +122,13 @@ export class TestedServer {
   /** The time until which requests wait after a response 429. */
   #pausedUntil = 0;
 
-  constructor({ url, key, level, category, patienceMs, onNote }: TestedServerOptions) {
+  constructor({ url, key, level, category, patienceMs, stories, onNote }: TestedServerOptions) {
     this.url = url;
     this.#basePath = url.pathname === '/' ? '/v1' : url.pathname.replace(/\/+$/, '');
     this.key = key;
     this.level = level;
     this.patienceMs = patienceMs;
+    this.stories = stories;
     this.mask = new KeyMask(key);
     this.#category = category;
     this.#onNote = onNote;
@@ -160,6 +174,17 @@ export class TestedServer {
     if (statusThere === 200)
       this.note(`the server redirects ${before}/pets, so the base path ${basePath} is tested`);
     else this.#basePath = before;
+  }
+
+  /** Reads the filtered lists before the run adds pets, because they may be empty then. */
+  async readFirstLists(): Promise<void> {
+    for (const status of petStatuses)
+      this.#firstLists.push(await this.request('GET', `/pets?status=${status}`));
+  }
+
+  /** The filtered lists from before the run added pets. */
+  get firstLists(): readonly RawResponse[] {
+    return this.#firstLists;
   }
 
   /** Finds a category that the server accepts, because the specification leaves categories open. */
@@ -275,10 +300,40 @@ export class TestedServer {
   /** Sends JSON to add a pet and returns the response. */
   async post(json: string, headers: readonly string[] = []): Promise<RawResponse> {
     const body = toByteString(json);
-    return this.request('POST', '/pets', {
+    const response = await this.request('POST', '/pets', {
       headers: ['Content-Type: application/json', ...headers],
       body,
     });
+    const [pet] = response.status === 201 ? petsIn(response) : [];
+    if (pet !== undefined) this.#noteId(pet);
+    return response;
+  }
+
+  /** Notes the id of an added pet. A retry gets the same pet again. */
+  #noteId(pet: ReceivedPet): void {
+    const before = this.#responsesById.get(pet.id);
+    if (before === undefined) this.#responsesById.set(pet.id, pet);
+    else if (before.members.get('name') !== pet.members.get('name')) this.#reusedId ??= pet;
+  }
+
+  /** A pet of this run with the id of an earlier one; undefined if there is none. */
+  get reusedId(): ReceivedPet | undefined {
+    return this.#reusedId;
+  }
+
+  /**
+   * Expects the first pets of the run to be at their URLs still.
+   *
+   * @throws Mismatch that breaks C34 if one is gone, although a new pet is at its URL
+   */
+  async expectFirstPets(): Promise<void> {
+    if (await this.isGetPetGone()) return;
+    for (const pet of this.#firstPets) {
+      const first = await this.request('GET', `/pets/${pet.id}`);
+      if (isSuccess(first) || !(await this.isRightAtUrl(await this.add()))) continue;
+      const expected = `the pet ${pet.id}, which was there before`;
+      throw new Mismatch(first, expected, {}, ['P3', 'C30'], 'C34');
+    }
   }
 
   /** Returns a name that no other pet has, as JSON text. */
@@ -301,11 +356,13 @@ export class TestedServer {
    */
   async add(given: JsonDraft = {}): Promise<AddedPet> {
     const draft = toDraft(this, given);
-    const response = await this.post(this.json(draft));
+    const response = await wholeResponse(this.post(this.json(draft)));
     const [pet] = isSuccess(response) ? petsIn(response) : [];
-    const causes = ['P3', 'C30'];
+    const causes = ['P3', 'C30', 'C31'];
     expect(response, pet !== undefined, 'the added pet, with its id', undefined, undefined, causes);
-    return { ...pet, draft };
+    const added = { ...pet, draft };
+    if (this.#firstPets.length < 3) this.#firstPets.push(added);
+    return added;
   }
 
   /**
@@ -314,7 +371,7 @@ export class TestedServer {
    * @throws Mismatch with the cause S1 if that fails
    */
   async list(query: string): Promise<readonly ReceivedPet[]> {
-    const response = await this.request('GET', `/pets${query}`);
+    const response = await wholeResponse(this.request('GET', `/pets${query}`));
     expectList(response);
     return petsIn(response);
   }
@@ -350,6 +407,7 @@ export class TestedServer {
       // C34 checks a pet at its URL.
       if (!(found instanceof Map)) continue;
       for (const name of ['id', 'name', 'categoryId', 'status']) {
+        if (isUnusual(found.get(name)) || isUnusual(members.get(name))) continue;
         const expected = `${name} ${memberText({ members: found }, name)}, as at /pets/${id}`;
         const came = memberText({ members }, name);
         const isSame = `${name} ${came}, as at /pets/${id}` === expected;
@@ -359,10 +417,39 @@ export class TestedServer {
     }
   }
 
+  /**
+   * Expects a pet that a response does not show to be at its URL, or in the list.
+   *
+   * @throws Mismatch that breaks C30 if the pet is lost
+   */
+  async expectKept(pet: AddedPet): Promise<void> {
+    if (await this.isGetPetGone()) return;
+    const one = await this.request('GET', `/pets/${pet.id}`);
+    if (isSuccess(one)) return;
+    const { found, isWhole } = await this.search([pet]);
+    if (found.length > 0) return;
+    if (!isWhole) {
+      // The list of one status may be whole, although the list of all is not.
+      const { status } = pet.draft;
+      const filter = status === undefined ? '' : `status=${status}&`;
+      const some = await this.search([pet], filter);
+      if (some.found.length > 0 || !some.isWhole) return;
+    }
+    const expected = `the pet ${pet.id}, which was added before`;
+    const summaries = { came: `${one.status}, and a list without it` };
+    throw new Mismatch(one, expected, summaries, ['P3'], 'C30');
+  }
+
   /** Returns true if a pet is at its URL as it was added. */
   async isRightAtUrl(pet: AddedPet): Promise<boolean> {
     const response = await this.request('GET', `/pets/${pet.id}`);
     return isSuccess(response) && differenceFrom(pet, jsonOf(response)) === undefined;
+  }
+
+  /** Returns true if the list has a pet as it was added. */
+  async isRightInList(pet: AddedPet): Promise<boolean> {
+    const { found } = await this.search([pet]);
+    return found.some(({ members }) => differenceFrom(pet, new Map(members)) === undefined);
   }
 
   /**
@@ -374,7 +461,7 @@ export class TestedServer {
     // A wrong list may not show all pets. S1 and S2 then say so.
     for (let rounds = 0; rounds < 3; rounds++) {
       const listed = (await this.list('?limit=100')).length;
-      // A full page may be all of the store.
+      // A full page may be all of the store. Few pets are pending, so that a list finds those.
       for (let left = count - listed; left > 0; left -= 20)
         await Promise.all(
           Array.from({ length: Math.min(left, 20) }, () => this.add({ status: 'sold' })),
@@ -385,7 +472,7 @@ export class TestedServer {
 
   /**
    * Looks for pets that this run has added in the list. The specification has no way to reach a pet
-   * that is not on the first page, so the parameter `after` is tried too.
+   * that is not on the first page, so a filter and the parameter `after` are tried too.
    *
    * @param filter A query parameter followed by `&`.
    */
@@ -399,6 +486,15 @@ export class TestedServer {
     expectList(first);
     const found = ownOf(petsIn(first));
     if (isWholeWith(first, found)) return { response: first, found, isWhole: true };
+
+    const statuses = new Set(pets.map(({ draft }) => draft.status));
+    const [status] = statuses;
+    if (filter === '' && statuses.size === 1 && status !== undefined) {
+      const filtered = await this.request('GET', `/pets?status=${status}&limit=100`);
+      const some = isSuccess(filtered) ? ownOf(petsIn(filtered)) : [];
+      if (new Set(some.map(({ id }) => id)).size === ids.size)
+        return { response: filtered, found: some, isWhole: true };
+    }
 
     const least = [...ids].reduce((one, other) => (one < other ? one : other));
     if (least <= 0n) return { response: first, found, isWhole: false };
@@ -529,6 +625,19 @@ export function toMismatch(error: NoResponse, sent = error.sent): Mismatch {
   return new Mismatch(exchange, 'a whole response', { came: error.message }, causesOf(sent));
 }
 
+/**
+ * Returns a response to a plain request.
+ *
+ * @throws Mismatch that breaks P3 if it is not whole
+ */
+async function wholeResponse(response: Promise<RawResponse>): Promise<RawResponse> {
+  return response.catch((error: unknown) => {
+    if (!(error instanceof Mismatch)) throw error;
+    const { exchange, expected, summaries, causes } = error;
+    throw new Mismatch(exchange, expected, summaries, causes, 'P3');
+  });
+}
+
 /** Returns true if more bytes follow a response that gave its length. */
 function isWholeButLonger({ status, headers }: RawResponse, rest: string): boolean {
   return rest !== '' && status !== 204 && status !== 304 && headers.has('content-length');
@@ -598,6 +707,12 @@ export function petsIn(response: RawResponse): readonly ReceivedPet[] {
     const id = number instanceof JsonNumber ? int64OfJsonNumber(number.text) : undefined;
     return members instanceof Map && id !== undefined ? [{ id, members, response }] : [];
   });
+}
+
+/** Returns true for a value that C23 or C25 checks: a large number, or a name that some change. */
+function isUnusual(value: JsonValue | undefined): boolean {
+  if (value instanceof JsonNumber) return !Number.isSafeInteger(Number(value.text));
+  return typeof value === 'string' && !/^[\w<>&"',.-]+( [\w<>&"',.-]+)*$/.test(value);
 }
 
 /** Returns the number of values in the list of a body. */

@@ -38,6 +38,19 @@ export interface PetstoreUnderTest {
    * @defaultValue false
    */
   readonly slow?: boolean;
+  /**
+   * The number of stories, which are random requests of several clients that are compared with a
+   * model. 0 runs none.
+   *
+   * @defaultValue 20
+   */
+  readonly stories?: number;
+  /**
+   * The seed of the stories, an integer from 0 to 2^32 - 1. The same seed repeats the same stories.
+   *
+   * @defaultValue a random one, which the evidence of a story shows
+   */
+  readonly seed?: number;
   /** Called with a sentence for each adaptation of the run to the server. */
   readonly onNote?: (note: string) => void;
 }
@@ -85,7 +98,10 @@ export interface RuleFailure {
   readonly came: string;
   /** The expected response, in words. */
   readonly expected: string;
-  /** A line for a shell that sends the request; it reads the key from `PETSTORE_KEY`. */
+  /**
+   * A line for a shell that sends the request, or several lines for the requests of a story. They
+   * read the key from `PETSTORE_KEY`.
+   */
   readonly command: string;
   /** The bytes of the request; each character is a byte. */
   readonly sentBytes: string;

@@ -9,6 +9,7 @@ import { root } from '../support/process.js';
 import { key, startPlain, type PlainPetstore } from './servers/plain-petstore.js';
 import { rightPetstores } from './servers/right-petstores.js';
 import { withTables } from './servers/table.js';
+import { subtlePetstores } from './servers/subtle-petstores.js';
 import { wrongPetstores } from './servers/wrong-petstores.js';
 
 /** Returns the verdicts of a run. */
@@ -40,7 +41,7 @@ function fill({ pets }: PlainPetstore, count: number): void {
   }
 }
 
-for (const { number, does, level, make } of wrongPetstores) {
+for (const { number, does, level, make } of wrongPetstores)
   test(`verify fails ${number} on a petstore with pets that ${does}`, async (t) => {
     const petstore = make();
     fill(petstore, 30);
@@ -48,9 +49,13 @@ for (const { number, does, level, make } of wrongPetstores) {
     assert.deepEqual(numbersOf(verdicts, 'failed'), [number]);
   });
 
+for (const { number, does, level, make } of [...wrongPetstores, ...subtlePetstores])
   test(`verify fails only ${number} on a petstore that ${does}`, async (t) => {
     const verdicts = await verdictsOf(await startPlain(t, make()), level);
-    const failed = verdicts.filter(({ outcome }) => outcome === 'failed');
+    // A SHOULD of HTTP is a warning; Node's parser does not know every method (C18).
+    const failed = verdicts.filter(
+      (each) => each.outcome === 'failed' || (each.outcome === 'warned' && each.number !== 'C18'),
+    );
     assert.deepEqual(
       failed.map((each) => each.number),
       [number],
@@ -62,7 +67,6 @@ for (const { number, does, level, make } of wrongPetstores) {
       assert.equal(reason, `depends on ${number}, which is broken`, other);
     assert.ok(!JSON.stringify(verdicts).includes(key), 'the verdicts contain the key');
   });
-}
 
 for (const { is, level, start, only = [] } of rightPetstores)
   test(`verify passes a petstore that ${is}`, async (t) => {

@@ -2,13 +2,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { rightPetstores } from './right-petstores.js';
+import { subtlePetstores } from './subtle-petstores.js';
 import { wrongPetstores } from './wrong-petstores.js';
 
 const fences = /(<!-- servers -->\n)[\s\S]*(<!-- \/servers -->)/;
 
 /** Returns the document with the tables of the servers. */
 export function withTables(document: string): string {
-  const wrong = wrongPetstores.map(
+  const wrong = [...wrongPetstores, ...subtlePetstores].map(
     ({ number, level, does }) => `| ${number} | \`${level}\` | ${does} |`,
   );
   const right = rightPetstores.map(({ level, is }) => `| \`${level}\` | ${is} |`);
