@@ -51,7 +51,7 @@ bench-guard: build ## Fail if an operation has become much slower than bare node
 bench-right: build test/bench/peers/node_modules/.package-lock.json ## Run `petstore verify` on this petstore, other servers and two mocks; one to two minutes
 	@node --import tsx test/bench/right.ts
 
-evidence: build test/bench/peers/node_modules/.package-lock.json ## Measure all figures of the documents on Node 20 and 24, and write them; two hours; SHORT=1 tries it on a copy
+evidence: build test/bench/peers/node_modules/.package-lock.json ## Measure the outdated figures of the documents, or PARTS="speed-20 torture-24"; two hours for all; SHORT=1 tries it on a copy
 	node --import tsx test/bench/evidence.ts
 
 evidence-check: node_modules/.package-lock.json ## Fail if the figures of the documents are older than the last change of src

@@ -6,30 +6,16 @@
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { callersEnvironment } from '../support/environment.js';
-import type { Part } from './figures.js';
-import { keysPart } from './keys.js';
 import { openLoad } from './load.js';
+import { defaultParts, parts } from './parts.js';
 import { keep, minutesSoFar, section, wrapped, type Table } from './report.js';
 import { withCleanup, pinning } from './servers.js';
-import { sizePart } from './size.js';
-import { beforePart, speedPart } from './speed.js';
-import { startPart } from './start.js';
-import { storagePart } from './storage.js';
-
-const usual: Readonly<Record<string, Part>> = {
-  speed: speedPart,
-  storage: storagePart,
-  start: startPart,
-  size: sizePart,
-  keys: keysPart,
-};
-const parts: typeof usual = { ...usual, before: beforePart };
 
 const { ROUNDS = '3', SHORT } = callersEnvironment;
 const isShort = SHORT !== undefined;
 const rounds = isShort ? 1 : Number(ROUNDS);
 const named = process.argv.slice(2);
-const measurements = (named.length > 0 ? named : Object.keys(usual)).flatMap((name) => {
+const measurements = (named.length > 0 ? named : Object.keys(defaultParts)).flatMap((name) => {
   const part = parts[name];
   if (part === undefined)
     throw new RangeError(`unknown part ${name}; the parts are ${Object.keys(parts).join(', ')}`);

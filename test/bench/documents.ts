@@ -2,59 +2,60 @@
 import { execFileSync } from 'node:child_process';
 import { markdownTable, type Results, type Table } from './report.js';
 
+/** The results of a part of the evidence. */
+export interface Measured extends Results {
+  /** The name of the part. */
+  readonly part: string;
+  /** The measured commit. */
+  readonly commit: string;
+  /** The day of the measurement, such as 2026-11-25. */
+  readonly date: string;
+}
+
 /**
- * Returns a document with new text in each `<!-- figures: KEY -->` … `<!-- /figures -->`.
- * @throws RangeError if a key has no figures
+ * Returns a document with new text in each `<!-- figures: KEY -->` … `<!-- /figures -->`. Texts
+ * without new figures stay.
  */
 export function withFigures(document: string, figures: ReadonlyMap<string, string>): string {
   return document.replace(
     /(<!-- figures: (.*?) -->\n).*?(<!-- \/figures -->)/gs,
-    (_, opening: string, key: string, closing: string) => {
+    (present, opening: string, key: string, closing: string) => {
       const text = figures.get(key);
-      if (text === undefined)
-        throw new RangeError(`no figures "${key}"; there are ${[...figures.keys()].join(', ')}`);
-      return `${opening}\n${text}\n\n${closing}`;
+      return text === undefined ? present : `${opening}\n${text}\n\n${closing}`;
     },
   );
 }
 
-/** Returns the text of each key: a table for each version of Node. */
-export function figuresOf(results: readonly Results[]): Map<string, string> {
+/** Returns the text of each key: a table for each version of Node, with its commit. */
+export function figuresOf(results: readonly Measured[]): Map<string, string> {
   const figures = new Map<string, string>();
-  for (const { node, tables } of results) {
+  for (const { node, commit, tables } of results) {
     for (const { key, head, rows } of tables) {
       if (key === undefined) continue;
       const others = figures.has(key) ? `${figures.get(key)}\n\n` : '';
-      figures.set(key, `${others}Node ${node}:\n\n${markdownTable(head, rows)}`);
+      const heading = `Node ${node}, commit ${commit.slice(0, 10)}:`;
+      figures.set(key, `${others}${heading}\n\n${markdownTable(head, rows)}`);
     }
   }
   return figures;
 }
 
-/** Returns the table of a key, of the last version of Node that has it. */
-export function tableOf(results: readonly Results[], key: string): Table {
-  const table = results.flatMap(({ tables }) => tables).findLast((one) => one.key === key);
-  if (table === undefined) throw new RangeError(`no table "${key}"`);
-  return table;
+/** Returns the table of a key, of the last version of Node that has it; undefined if none has. */
+export function tableOf(results: readonly Results[], key: string): Table | undefined {
+  return results.flatMap(({ tables }) => tables).findLast((one) => one.key === key);
 }
 
-/** Returns the line that names the commit of the figures, which `staleness` reads. */
-export function commitLine(commit: string, date: string): string {
-  return `Commit ${commit}, ${date}, by \`make evidence\`.`;
-}
-
-/** Returns the reason why figures are outdated; undefined if src has not changed since. */
-export function staleness(document: string, checkout: string): string | undefined {
+/** Returns the reason why figures of a commit are outdated; undefined if src has not changed. */
+export function staleness(commit: string | undefined, checkout: string): string | undefined {
   const git = (...args: readonly string[]): string => gitIn(checkout, ...args);
-  const [, commit] = /^Commit ([0-9a-f]{40}), /m.exec(document) ?? [];
-  if (commit === undefined) return 'nothing has been measured';
+  if (commit === undefined) return 'it has not been measured';
   if (git('status', '--porcelain', '--', 'src') !== '') return 'src has changes without a commit';
   const last = git('log', '-1', '--format=%H', '--', 'src');
   try {
     git('merge-base', '--is-ancestor', last, commit);
     return undefined;
   } catch {
-    return `they are from ${commit}, and src was changed in ${last}`;
+    return `it was measured on ${commit}, and src was changed in ${last}`;
   }
 }
 
