@@ -17,12 +17,12 @@ const libraries = Object.keys(manifest.peerDependencies);
  */
 const belongs = new RegExp(
   [
-    String.raw`^(package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|Dockerfile`,
+    String.raw`^(package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|Dockerfile|compose\.yaml`,
     String.raw`dist\/[\w/-]+\.(js|d\.ts)|data\/animals\.jsonl`,
     String.raw`docs\/(\w[\w-]*\.(md|d\.ts)|page[\w-]*\.png|figures\/speed\.svg))$`,
   ].join('|'),
 );
-const largest = { packed: 560_000, unpacked: 1_700_000, files: 400 };
+const largest = { packed: 800_000, unpacked: 2_000_000, files: 400 };
 
 interface Packed {
   readonly file: string;
