@@ -134,6 +134,8 @@ export async function readSeed({ text: path, from }: Setting): Promise<Seed> {
 async function readWhole(path: string, after: number): Promise<DraftFile> {
   const name = path === '-' ? 'standard input' : path;
   const tooLong = `${name} is longer than 2 GiB; split it`;
+  if (path === '-' && process.stdin.isTTY)
+    printNotice('reading pets from the terminal; end them with Ctrl-D');
   const readBytes = () => (path === '-' ? buffer(process.stdin) : readFileSync(path));
   const hint = 'name a JSON Lines file, or - for standard input';
   const bytes = await orRefuse(`${name} cannot be read`, hint, async () => {

@@ -42,9 +42,7 @@ export const run: Run = async (settings, [action, name, ...more]) => {
   if (action !== 'add' && action !== 'revoke')
     refuse(
       '`keys` needs one of add NAME, list, revoke NAME' +
-        (action === undefined
-          ? ''
-          : `, not ${quoteWord(action)}${suggestion(action, ['add', 'list', 'revoke'])}`),
+        (action === undefined ? '' : `, not ${quoteWord(action)}${actionHint(action)}`),
     );
   if (name === undefined || more.length > 0)
     refuse(`\`keys ${action}\` needs one NAME; quote a name with spaces`);
@@ -53,6 +51,29 @@ export const run: Run = async (settings, [action, name, ...more]) => {
     ? revoke(path, name)
     : add(path, name, expires && readDuration(expires));
 };
+
+/** Words that other programs have for an action. */
+const otherActions: ReadonlyMap<string, string> = new Map([
+  ['create', 'add'],
+  ['new', 'add'],
+  ['ls', 'list'],
+  ['show', 'list'],
+  ['delete', 'revoke'],
+  ['rm', 'revoke'],
+]);
+
+/** Returns the hint of the message about an unknown action. */
+function actionHint(action: string): string {
+  const other = otherActions.get(action.toLowerCase());
+  return other === undefined
+    ? suggestion(action, ['add', 'list', 'revoke'], '')
+    : `; did you mean ${other}?`;
+}
+
+/** Returns a command for a message, with the keys file unless it is the default. */
+function keysCommand(action: string, path: string): string {
+  return `\`${program} keys ${action}${path === defaultKeysPath ? '' : ' --keys-file FILE'}\``;
+}
 
 /** Makes a key and prints it. The key never expires if `lifeMs` is undefined. */
 async function add(path: string, name: string, lifeMs: number | undefined) {
@@ -85,7 +106,7 @@ async function revoke(path: string, name: string) {
   const stored = readKeysIfThere(path);
   if (stored.every((key) => !isSameName(key.name, name))) {
     const names = stored.length > maxCompared ? [] : stored.map((key) => quoteWord(key.name));
-    const hint = suggestion(name, names, `; \`${program} keys list\` prints all names`);
+    const hint = suggestion(name, names, `; ${keysCommand('list', path)} prints all names`);
     refuse(`${path} has no key named ${quoteWord(name)}${hint}`);
   }
 
@@ -100,7 +121,7 @@ async function list(path: string, isJson: boolean): Promise<void> {
   if (stored.length > 0) return print(tableLines([heading, ...rowsOf(stored, Date.now())]));
 
   const problem = existsSync(path) ? `${path} has no keys` : `the keys file ${path} does not exist`;
-  printNotice(`${problem}; make a key with \`${program} keys add NAME\``);
+  printNotice(`${problem}; make a key with ${keysCommand('add NAME', path)}`);
 }
 
 /** Returns a JSON array in which `expires` is null for a key that never expires. */

@@ -291,6 +291,9 @@ const names = Object.keys(options).filter(isOption);
 const isFlag = (name: string) => name.startsWith('--');
 const shortNames: Readonly<Record<string, OptionName>> = { '-h': '--help', '-v': '--version' };
 
+const namesOf = (command: CommandName) =>
+  names.filter((name) => optionOf(name).of.includes(command));
+
 /** The environment variables of all options. */
 export const variableNames: readonly string[] = names.flatMap(
   (name) => optionOf(name).variable ?? [],
@@ -298,7 +301,7 @@ export const variableNames: readonly string[] = names.flatMap(
 
 /** Returns the lines of the help about the options of a command. */
 export function optionsHelp(command: CommandName): readonly string[] {
-  return names.filter((name) => optionOf(name).of.includes(command)).flatMap(optionHelp);
+  return namesOf(command).flatMap(optionHelp);
 }
 
 /** Returns the lines of the main help about options: the common ones, or those of every command. */
@@ -330,21 +333,26 @@ export class Settings {
    * @throws Refusal if a flag is unknown, lacks its value, or has a value that it does not take
    */
   constructor(words: string[]) {
+    const command = commandNames.find((name) => words.includes(name)) ?? 'serve';
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
       if (word === '--') this.operands.push(...words.splice(0));
-      else if (word.startsWith('-') && word !== '-') this.#readFlag(word, words);
+      else if (word.startsWith('-') && word !== '-') this.#readFlag(word, words, command);
       else this.operands.push(word);
     }
   }
 
-  /** Parses a flag, and takes its value from the next word unless it is `--flag=value`. */
-  #readFlag(word: string, rest: string[]): void {
+  /**
+   * Parses a flag, and takes its value from the next word unless it is `--flag=value`.
+   *
+   * @param command The command whose flags the message about an unknown flag suggests.
+   */
+  #readFlag(word: string, rest: string[], command: CommandName): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
     const name = isOption(flag) ? flag : shortNames[flag];
     if (name === undefined)
       refuse(
         `unknown flag ${quoteWord(flag)}` +
-          suggestion(flag, [...Object.keys(shortNames), ...names.filter(isFlag)]),
+          suggestion(flag, [...Object.keys(shortNames), ...namesOf(command).filter(isFlag)]),
       );
 
     const { value: valueWord, isRepeatable } = optionOf(name);

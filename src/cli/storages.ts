@@ -119,6 +119,7 @@ function namedFile(text: string): NamedStorage {
 function storageHint(text: string): string {
   if (/^[\w./-]{1,60}\.jsonl?$/.test(text)) return `; did you mean file:${text}?`;
   const scheme = /^[a-z]*/i.exec(text)?.[0] ?? '';
+  if (scheme === 'file') return '';
   return suggestion(scheme, ['file:', 'memory:', 'postgres:'], '');
 }
 

@@ -128,7 +128,9 @@ function onlyOf(settings: Settings): readonly string[] | undefined {
     const numbers = text.split(',');
     return numbers.every((number) => known.includes(number)) ? numbers : undefined;
   };
-  return read(setting, parse, 'numbers of rules such as C7,S1; --list prints them');
+  const plain = setting.text.toUpperCase().replace(/\s/g, '');
+  const hint = parse(plain) === undefined ? '' : `; did you mean ${plain}?`;
+  return read(setting, parse, 'numbers of rules such as C7,S1; --list prints them', hint);
 }
 
 /**
@@ -148,7 +150,7 @@ async function keyOf(settings: Settings): Promise<string> {
       readRegularFile(file.text, maxKeyFileBytes),
     );
     const text = bytes.toString('latin1').replace(/\r?\n$/, '');
-    return read({ text, from: `the file ${file.text}`, isSecret: true }, parse, rule);
+    return read({ text, from: `the text in ${file.text}`, isSecret: true }, parse, rule);
   }
   if (key === undefined)
     refuse(

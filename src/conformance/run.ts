@@ -143,9 +143,17 @@ export async function prepare(server: TestedServer, runner: RuleRunner): Promise
     const hint = /certificate|self.signed/i.test(reason)
       ? 'set NODE_EXTRA_CA_CERTS to the certificate of its issuer'
       : 'start it, or give the URL on which it listens';
-    const shown = server.mask.hide(reason);
+    const shown = server.mask.hide(plainConnection(reason));
     throw new UnusableServer(`no server responds at ${href} (${shown}); ${hint}`, true);
   }
+}
+
+/** Returns the reason of a connection that failed, without errno and the address. */
+function plainConnection(reason: string): string {
+  return reason
+    .replace(/^no connection \((.*)\)$/, '$1')
+    .replace(/^connect ECONNREFUSED .*$/, 'the connection is refused')
+    .replace(/^getaddrinfo .*$/, 'there is no such host');
 }
 
 /** The number of requests of a run at each level, about. */

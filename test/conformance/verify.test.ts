@@ -154,7 +154,9 @@ test('verify exits with 3 and one line if no server responds', async () => {
   assertRefused(
     await verify(closedUrl, '--key', key),
     3,
-    new RegExp(`^no server responds at http://127\\.0\\.0\\.1:${closedPort}/ \\(.*\\); start it`),
+    new RegExp(
+      `^no server responds at http://127\\.0\\.0\\.1:${closedPort}/ \\(the connection is refused\\); start it`,
+    ),
   );
 });
 

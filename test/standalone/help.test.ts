@@ -66,8 +66,17 @@ describe('a suggestion', { concurrency: 4 }, () => {
     '--cert x': /did you mean --tls-cert\?$/m,
     '--log-level x': /did you mean --log\?$/m,
     '--storgae=x': /did you mean --storage\?$/m,
-    '-p 1': /^unknown flag -p; did you mean --port or --plugin or --print\?$/m,
+    '-p 1': /^unknown flag -p; did you mean --port or --plugin\?$/m,
     '-V': /did you mean -v\?$/m,
+    'verify --url x': /^unknown flag --url; --help lists all$/m,
+    'keys add --expire 3d': /did you mean --expires\?$/m,
+    'keys rm x': /, not rm; did you mean revoke\?$/m,
+    'keys create x': /did you mean add\?$/m,
+    'keys nothing': /, not nothing$/m,
+    'keys revoke x --keys-file new.json': /`node dist\/server\.js keys list --keys-file FILE`/,
+    'verify --list --only c7,s1': /did you mean C7,S1\?$/m,
+    'verify --list --only c999': /not "c999"$/m,
+    '--storage file:': /host:5432\/name$/m,
     '--log request': /"request"; did you mean requests\?$/m,
     '--log-format jsno': /did you mean json\?$/m,
     '--log debug': /not "debug"$/m,
@@ -169,6 +178,11 @@ describe('progress', () => {
       stdout,
     );
   });
+});
+
+testInFolder('import says that it waits for a terminal', async (here) => {
+  const { stdout } = await here.onTerminal('import -').ended;
+  assert.match(stdout, /^reading pets from the terminal; end them with Ctrl-D\r$/m);
 });
 
 testInFolder('import says if a file has no pets', { 'in.jsonl': '\n' }, async (here) => {
