@@ -41,6 +41,12 @@ interface Option {
   readonly isRepeatable?: true;
   /** The kind of free text; omitted if the value has an exact form. */
   readonly holds?: TextKind;
+  /** The meaning of the flag for one of the commands, where the variable does not count. */
+  readonly otherwise?: {
+    readonly of: CommandName;
+    readonly value: string;
+    readonly about: string;
+  };
 }
 
 /** Every option by its flag, in the order of the help. The API keys have only a variable. */
@@ -74,9 +80,9 @@ const options = {
     of: ['serve', 'verify'],
     variable: 'PETSTORE_SEED',
     value: 'FILE',
-    about:
-      'JSON Lines with the pets of an empty storage; with `verify`: NUMBER of stories to repeat',
+    about: 'JSON Lines with the pets of an empty storage',
     holds: 'path',
+    otherwise: { of: 'verify', value: 'NUMBER', about: 'repeat the stories of this seed' },
   },
   '--clock': {
     of: ['serve'],
@@ -270,7 +276,7 @@ const options = {
   '--stories': {
     of: ['verify'],
     value: 'N',
-    about: 'stories to try, which --seed NUMBER repeats; 20 if omitted',
+    about: 'stories to try; 20 if omitted',
   },
   '--thorough': { of: ['verify'], about: 'try 200 stories' },
   '--allow-untried': { of: ['verify'], about: 'exit with 0 if rules were not tried' },
@@ -301,18 +307,21 @@ export const variableNames: readonly string[] = names.flatMap(
 
 /** Returns the lines of the help about the options of a command. */
 export function optionsHelp(command: CommandName): readonly string[] {
-  return namesOf(command).flatMap(optionHelp);
+  return namesOf(command).flatMap((name) => optionHelp(name, command));
 }
 
 /** Returns the lines of the main help about options: the common ones, or those of every command. */
 export function mainOptionsHelp(which: 'common' | 'general'): readonly string[] {
   const isCommon = (name: OptionName) => optionOf(name).isCommon === true;
   const isGeneral = (name: OptionName) => optionOf(name).of.length === commandNames.length;
-  return names.filter(which === 'common' ? isCommon : isGeneral).flatMap(optionHelp);
+  const shown = names.filter(which === 'common' ? isCommon : isGeneral);
+  return shown.flatMap((name) => optionHelp(name, 'serve'));
 }
 
-function optionHelp(name: OptionName): readonly string[] {
-  const { variable, value, about, fallback } = optionOf(name);
+function optionHelp(name: OptionName, command: CommandName): readonly string[] {
+  const { variable, value, about, fallback, otherwise } = optionOf(name);
+  if (otherwise?.of === command) return helpRow(`${name} ${otherwise.value}`, [otherwise.about]);
+
   return helpRow(value === undefined ? name : `${name} ${value}`, [
     about,
     ...(isFlag(name) && variable !== undefined ? [`[${variable}]`] : []),
