@@ -159,6 +159,7 @@
 // petstore/plugins/faults
 //   FaultRule
 //   FaultWord
+//   FaultsControl
 //   FaultsOptions
 //   FaultsPlugin
 //   JournalItem
@@ -269,14 +270,7 @@ interface FaultWord {
     readonly example: string;
 }
 
-interface FaultsOptions {
-    readonly rules?: readonly FaultRule[];
-    readonly seed?: number;
-    readonly journalSize?: number;
-}
-
-interface FaultsPlugin {
-    (host: PluginHost): void;
+interface FaultsControl {
     set(rules: readonly FaultRule[], options?: {
         readonly seed?: number;
     }): void;
@@ -285,6 +279,17 @@ interface FaultsPlugin {
     reset(options?: {
         readonly clock?: string;
     }): Promise<void>;
+}
+
+interface FaultsOptions {
+    readonly rules?: readonly FaultRule[];
+    readonly seed?: number;
+    readonly journalSize?: number;
+}
+
+interface FaultsPlugin extends FaultsControl {
+    (host: PluginHost): void;
+    forKey(name: string): FaultsControl;
 }
 
 interface FieldType<Value> {
@@ -578,6 +583,7 @@ interface PetStorage {
     list(query: PetQuery): Promise<readonly Pet[]>;
     ready?(): Promise<void>;
     reset?(): Promise<void>;
+    fresh?(): PetStorage;
     onReset?(watcher: () => void): void;
     close(): Promise<void>;
     readonly texts?: PetTexts;
@@ -619,6 +625,7 @@ interface PetstoreOptions {
     readonly plugins?: readonly Plugin[];
     readonly log?: Log;
     readonly maxBodyBytes?: number;
+    readonly isolate?: boolean;
     readonly baseUrl?: string;
     readonly stagingBaseUrl?: string;
 }
@@ -661,6 +668,7 @@ interface PluginHost {
     readonly clock: () => number;
     setClock(time: number | undefined): void;
     readonly log: Log;
+    readonly isolatedKey: string | undefined;
 }
 
 interface PluginRequest {

@@ -33,6 +33,13 @@ export interface PetstoreOptions {
   readonly maxBodyBytes?: number;
 
   /**
+   * Gives each API key's name a store of its own, with the seed of `storage`, which must be in
+   * memory (C88). Each store starts the plugins anew.
+   * @defaultValue false
+   */
+  readonly isolate?: boolean;
+
+  /**
    * The public base URL in production, including `/v1`, without user, password, query and fragment.
    * Its path prefixes links (C56), and the OpenAPI document lists it.
    */
@@ -55,6 +62,7 @@ export interface ResolvedOptions {
   /** Never throws. */
   readonly log: Log;
   readonly maxBodyBytes: number;
+  readonly isolate: boolean;
   /** The path of `baseUrl` without a slash at its end; undefined if there is no `baseUrl`. */
   readonly basePath: string | undefined;
   /** The base URLs for the OpenAPI document, production first. */
@@ -81,12 +89,14 @@ export function resolveOptions(
     plugins: true,
     log: true,
     maxBodyBytes: true,
+    isolate: true,
     baseUrl: true,
     stagingBaseUrl: true,
   });
 
   const { keys, baseUrl, stagingBaseUrl, storage = makeStorage(), plugins = [] } = options;
   const { clock = machineClock, log = () => undefined, maxBodyBytes = 65_536 } = options;
+  const { isolate = false } = options;
 
   check('clock', typeof clock === 'function', 'be a function that returns milliseconds');
   check('log', typeof log === 'function', 'be a function');
@@ -108,12 +118,17 @@ export function resolveOptions(
     check('storage', isMethod, `be a PetStorage; it has no method ${method}`);
   }
 
+  check('isolate', typeof isolate === 'boolean', 'be true or false');
+  const canIsolate = !isolate || typeof storage.fresh === 'function';
+  check('isolate', canIsolate, 'be false, unless the storage is memoryStorage()');
+
   const mainClock = new SettableClock(checkedClock(clock));
   const isDefault = clock === machineClock;
   const ownKeyClock = isDefault ? (storage.keyClock ?? steadyClock(machineClock())) : clock;
   const keyClock = new SettableClock(checkedClock(ownKeyClock));
   return {
     verifyKey: resolveKeys(keys, mainClock),
+    isolate,
     storage,
     clock: mainClock.now,
     keyClock: keyClock.now,
@@ -126,6 +141,23 @@ export function resolveOptions(
     maxBodyBytes,
     basePath: baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, ''),
     baseUrls: [baseUrl, stagingBaseUrl].filter((url) => url !== undefined),
+  };
+}
+
+/** Returns the options of an isolated store, with a storage and clocks of its own (C88). */
+export function isolatedOptions(options: ResolvedOptions): ResolvedOptions {
+  const { storage, clock, keyClock, verifyKey } = options;
+  const clocks = [new SettableClock(clock), new SettableClock(keyClock)] as const;
+  const [ownClock, ownKeyClock] = clocks;
+  return {
+    ...options,
+    verifyKey: (token) => (ownClock.isSet ? verifyKey(token, ownClock.now) : verifyKey(token)),
+    storage: storage.fresh?.() ?? storage,
+    clock: ownClock.now,
+    keyClock: ownKeyClock.now,
+    setClock: (time) => {
+      for (const each of clocks) each.set(time);
+    },
   };
 }
 
@@ -152,7 +184,8 @@ function check(name: keyof PetstoreOptions, isRight: boolean, rule: string): voi
 
 function resolveKeys(keys: PetstoreOptions['keys'], clock: SettableClock): VerifyKey {
   if (typeof keys === 'function')
-    return (token) => (clock.isSet ? keys(token, clock.now) : keys(token));
+    return (token, now = clock.isSet ? clock.now : undefined) =>
+      now === undefined ? keys(token) : keys(token, now);
 
   const isList = Array.isArray(keys) && keys.length > 0;
   check('keys', isList, 'hold at least one API key, or be a function');

@@ -92,6 +92,8 @@ export interface PluginHost {
    */
   setClock(time: number | undefined): void;
   readonly log: Log;
+  /** With the option `isolate`, the name of the API key that has this store for itself (C88). */
+  readonly isolatedKey: string | undefined;
 }
 
 type HeaderMaker = (request: PluginRequest) => HeaderValues;
@@ -296,7 +298,7 @@ export class Hooks {
   /** The functions of the host that register hooks. */
   readonly host: Omit<
     PluginHost,
-    'route' | 'routes' | 'ports' | 'storage' | 'clock' | 'setClock' | 'log'
+    'route' | 'routes' | 'ports' | 'storage' | 'clock' | 'setClock' | 'log' | 'isolatedKey'
   > = {
     around: (wrapper) => void this.#wrappers.push(checkFunction('around', wrapper)),
     addHeaders: (make) => void this.#makers.push(checkFunction('addHeaders', make)),

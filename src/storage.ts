@@ -81,6 +81,8 @@ export interface PetStorage {
    * in flight are dropped or reject. Only in-memory storages have it, together with `onReset`.
    */
   reset?(): Promise<void>;
+  /** Returns a new storage with the same seed. Only in-memory storages have it (C88). */
+  fresh?(): PetStorage;
   /** Calls back at each reset, in the same event loop tick. An error in the callback is ignored. */
   onReset?(watcher: () => void): void;
   /** Waits for the inserts in flight and releases all resources. It may be called again. */

@@ -91,6 +91,10 @@ const options = {
     about: 'time at which the clock starts; only with memory:',
   },
 
+  '--isolate': {
+    of: ['serve'],
+    about: 'a store, rules and clock for each API key; only with memory:',
+  },
   '--journal-size': {
     of: ['serve'],
     variable: 'PETSTORE_JOURNAL_SIZE',

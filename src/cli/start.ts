@@ -188,6 +188,7 @@ async function readOptions(settings: Settings) {
     /** Options that are passed on to `createPetstore`. */
     petstoreOptions: {
       maxBodyBytes,
+      isolate: readIsolate(settings.find('--isolate'), named),
       ...(setClock && { clock: setClock.now }),
       ...(baseUrl && { baseUrl }),
       ...(stagingBaseUrl && { stagingBaseUrl }),
@@ -197,6 +198,13 @@ async function readOptions(settings: Settings) {
 
 function readUrl(setting: Setting | undefined): string | undefined {
   return setting && read(setting, (text) => (isBaseUrl(text) ? text : undefined), baseUrlRule);
+}
+
+/** @throws Refusal if the storage is not in memory */
+function readIsolate(setting: Setting | undefined, named: NamedStorage | undefined): boolean {
+  if (setting !== undefined && named !== undefined)
+    refuse(`${setting.from} needs stores in memory; use it only with --storage memory:`);
+  return setting !== undefined;
 }
 
 /**
@@ -308,8 +316,8 @@ async function serve(server: Server, storage: PetStorage): Promise<Listening | u
 
   const hasNumber = settings.list('PETSTORE_API_KEYS').some(({ text }) => /^[0-9]+$/.test(text));
   const requestLogs = logLevel === 'requests' ? [requestLog(logFormat, !hasNumber)] : [];
-  const followClock: Plugin = ({ clock: ofPetstore }) => {
-    logClock.now = ofPetstore;
+  const followClock: Plugin = ({ clock: ofPetstore, isolatedKey }) => {
+    if (isolatedKey === undefined) logClock.now = ofPetstore;
   };
   const petstore = createPetstore({
     ...petstoreOptions,

@@ -26,6 +26,7 @@ import {
   responseText,
   sliceResponse,
   truncatedBody,
+  type Clock,
   type ConnectionHeaders,
   type HttpDate,
   type UnsentBytes,
@@ -38,6 +39,8 @@ export interface RoutedReply {
   readonly resource: Resource | undefined;
   /** The name of the API key; undefined if no key was needed or accepted. */
   readonly keyName: string | undefined;
+  /** The clock of the header Date; omitted if it is that of the port. */
+  readonly clock?: Clock;
 }
 
 /** The petstore, as the HTTP server uses it. */
@@ -54,6 +57,8 @@ export interface PetstoreService {
   logWarning(message: string, fields: Readonly<Record<string, unknown>>): void;
   /** Counts and reports a response. Omit `message` if the client sent no valid HTTP. */
   reportResponse(reply: SentReply, message?: Message, routed?: RoutedReply): void;
+  /** True if anything hears `reportEnd`, so that a host's response is listened to. */
+  readonly watchesEnds: boolean;
   /** Reports the end of a response. */
   reportEnd(reply: SentReply, isWhole: boolean, message: Message, routed: RoutedReply): void;
   /** Calls back when a wait for a request becomes pointless. */
@@ -262,8 +267,9 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
     }
     this.#sending = { reply, routed };
     const body = exchange.method === 'HEAD' ? '' : (reply.body ?? '');
-    if (reply.dribbleMs === undefined || body === '') this.#write(reply, body, closes);
-    else this.#dribble(exchange, reply, String(body), closes);
+    const headEnd = this.#connectionHeaders.lines(closes, routed.clock);
+    if (reply.dribbleMs === undefined || body === '') this.#write(reply, body, headEnd);
+    else this.#dribble(exchange, reply, String(body), headEnd);
   }
 
   /** Breaks the connection in place of a complete response (C62), and drops the queue. */
@@ -272,18 +278,17 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
     exchange.discardBody();
     this.#stopAccepting();
     const body = exchange.method === 'HEAD' ? '' : truncatedBody(reply);
-    const head = responseHead(reply, this.#connectionHeaders.lines(false));
+    const head = responseHead(reply, this.#connectionHeaders.lines(false, routed.clock));
     if (reply.cut === 'end') lingeringClose(this.#socket, head + body, lingerMs);
     else resetAfter(this.#socket, reply.cut === 'truncate' ? head + body : '');
     service.reportEnd(reply, false, exchange, routed);
   }
 
   /** Writes a response whose body takes a time on purpose (C84). */
-  #dribble(exchange: Exchange, reply: Reply, body: string, closes: boolean): void {
+  #dribble(exchange: Exchange, reply: Reply, body: string, headEnd: string): void {
     const { unsent, service } = this.#shared;
     const socket = this.#socket;
-    const head = responseHead(reply, this.#connectionHeaders.lines(closes));
-    socket.write(head, 'latin1');
+    socket.write(responseHead(reply, headEnd), 'latin1');
     const sender = {
       write: (part: string) => void socket.write(part, 'latin1'),
       end: () => void socket.write('', () => this.#finish(body.length)),
@@ -294,10 +299,9 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
   }
 
   /** Writes a response, a long one in slices. Finishes the request once the socket took it all. */
-  #write(reply: Reply, body: string | Pieces, closes: boolean): void {
+  #write(reply: Reply, body: string | Pieces, headEnd: string): void {
     const { unsent } = this.#shared;
     const socket = this.#socket;
-    const headEnd = this.#connectionHeaders.lines(closes);
     if (typeof body === 'string' && body.length <= longBodyBytes) {
       const text = responseText(reply, body, headEnd);
       socket.write(text, 'latin1');

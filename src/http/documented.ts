@@ -29,7 +29,7 @@ import {
   toPetstoreError,
   type ClientError,
 } from './node.js';
-import { responseHead, truncatedBody, type ConnectionHeaders } from './wire.js';
+import { dateOf, responseHead, truncatedBody, type ConnectionHeaders } from './wire.js';
 
 /** A request of Node's server. */
 class DocumentedRequest implements Message {
@@ -270,7 +270,7 @@ export class DocumentedConnection implements PortConnection {
     }
     request.discardBody();
     if (reply.cut !== undefined) {
-      this.#cut(request, reply);
+      this.#cut(request, reply, routed);
       return void service.reportEnd(reply, false, request, routed);
     }
     if (response === undefined) {
@@ -291,13 +291,13 @@ export class DocumentedConnection implements PortConnection {
     const log = (error: unknown) => service.logError(error);
     const guest = new GuestResponse({ request: request.source, response, next: undefined, log });
     const onAbandoned = (callback: () => void) => service.onAbandoned(request, callback);
-    guest.send(reply, { date: date.value, closes, onAbandoned });
+    guest.send(reply, { date: dateOf(routed, date), closes, onAbandoned });
   }
 
   /** Breaks the connection in place of a complete response (C62). */
-  #cut(request: DocumentedRequest, reply: Reply): void {
+  #cut(request: DocumentedRequest, reply: Reply, { clock }: RoutedReply): void {
     const body = request.method === 'HEAD' ? '' : truncatedBody(reply);
-    const head = responseHead(reply, this.#connectionHeaders.lines(false));
+    const head = responseHead(reply, this.#connectionHeaders.lines(false, clock));
     if (reply.cut === 'end') this.#endWithText(head + body, lingerMs);
     else resetAfter(this.#socket, reply.cut === 'truncate' ? head + body : '');
   }

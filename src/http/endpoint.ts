@@ -23,7 +23,7 @@ import {
   type ListenOptions,
   type Port,
 } from './port.js';
-import { HttpDate, UnsentBytes } from './wire.js';
+import { dateOf, HttpDate, UnsentBytes } from './wire.js';
 
 /** Receives the requests of one petstore from ports, from other servers and from `fetch`. */
 export class Endpoint {
@@ -113,10 +113,11 @@ export class Endpoint {
         const reportEnd = (isWhole: boolean) => service.reportEnd(reply, isWhole, message, routed);
         if (message.mistake !== undefined && guest.passOn(message.mistake)) return reportEnd(true);
         if (reply.cut !== undefined || isGone) reportEnd(false);
-        else response.once?.('close', () => reportEnd(response.writableFinished));
+        else if (service.watchesEnds)
+          response.once?.('close', () => reportEnd(response.writableFinished));
         const closes = reply.endsConnection === true || service.isStopping;
         const onAbandoned = (callback: () => void) => service.onAbandoned(message, callback);
-        guest.send(reply, { date: date.value, closes, onAbandoned });
+        guest.send(reply, { date: dateOf(routed, date), closes, onAbandoned });
       });
     } catch (error) {
       // A rejection would crash the host's process.

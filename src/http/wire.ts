@@ -89,7 +89,7 @@ export function responseText(reply: Reply, body: string, end: string): string {
 }
 
 /** The clock of the header Date. */
-interface Clock {
+export interface Clock {
   /** Returns milliseconds since the epoch. If it throws, the machine's clock is used. */
   now(): number;
 }
@@ -122,6 +122,11 @@ export class HttpDate {
   }
 }
 
+/** Returns the value of the header Date for a reply, by its clock or by that of the port. */
+export function dateOf({ clock }: { readonly clock?: Clock }, ofPort: HttpDate): string {
+  return clock === undefined ? ofPort.value : new HttpDate(clock).value;
+}
+
 /** The last lines of every head of a port: Date, Connection, Keep-Alive and the empty line. */
 export class ConnectionHeaders {
   /** The time for which a connection may be idle before the server closes it (C44). */
@@ -140,8 +145,10 @@ export class ConnectionHeaders {
   /**
    * Returns the last lines of a head.
    * @param closes True if the connection closes after the response.
+   * @param clock The clock of the store, if that differs from the clock of the port (C88).
    */
-  lines(closes: boolean): string {
+  lines(closes: boolean, clock?: Clock): string {
+    if (clock !== undefined) return this.#linesOf(new HttpDate(clock).value, closes);
     const { value } = this.#date;
     if (value !== this.#dateValue) this.#update(value);
     return closes ? this.#closeLines : this.#keepAliveLines;
@@ -149,11 +156,15 @@ export class ConnectionHeaders {
 
   #update(date: string): void {
     this.#dateValue = date;
-    const keepAlive = `Keep-Alive: timeout=${this.keepAliveSeconds}`;
-    this.#keepAliveLines = flatten(
-      `Date: ${date}\r\nConnection: keep-alive\r\n${keepAlive}\r\n\r\n`,
-    );
-    this.#closeLines = flatten(`Date: ${date}\r\nConnection: close\r\n\r\n`);
+    this.#keepAliveLines = this.#linesOf(date, false);
+    this.#closeLines = this.#linesOf(date, true);
+  }
+
+  #linesOf(date: string, closes: boolean): string {
+    const connection = closes
+      ? 'Connection: close'
+      : `Connection: keep-alive\r\nKeep-Alive: timeout=${this.keepAliveSeconds}`;
+    return flatten(`Date: ${date}\r\n${connection}\r\n\r\n`);
   }
 }
 

@@ -37,7 +37,11 @@ export interface MemoryStorage extends PetStorage {
 export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage {
   checkNames('option of memoryStorage', options, { pets: true });
 
-  const seed = Array.from(options.pets ?? [], (draft) => pendingPet(draft));
+  return storageOf(Array.from(options.pets ?? [], (draft) => pendingPet(draft)));
+}
+
+/** Returns a storage with a seed. */
+function storageOf(seed: readonly PendingRecord[]): MemoryStorage {
   const names = new RecordNames();
   const clearings: (() => void)[] = [];
   const resetWatchers: (() => void)[] = [];
@@ -98,6 +102,7 @@ export function memoryStorage(options: MemoryStorageOptions = {}): MemoryStorage
       insertSeed();
       for (const watcher of resetWatchers) void callSafely(watcher);
     },
+    fresh: () => storageOf(seed),
     onReset: (watcher) => void resetWatchers.push(watcher),
     close: async () => void (isClosed = true),
   };

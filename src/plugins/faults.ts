@@ -53,9 +53,8 @@ export interface FaultsOptions {
   readonly journalSize?: number;
 }
 
-/** The plugin, with functions that control it in the petstore that uses it (C83). */
-export interface FaultsPlugin {
-  (host: PluginHost): void;
+/** The functions that control the plugin in one store (C83). */
+export interface FaultsControl {
   /**
    * Replaces all rules, and their seed.
    *
@@ -79,6 +78,16 @@ export interface FaultsPlugin {
   reset(options?: { readonly clock?: string }): Promise<void>;
 }
 
+/** The plugin, with the functions that control it in the petstore that uses it. */
+export interface FaultsPlugin extends FaultsControl {
+  (host: PluginHost): void;
+  /**
+   * Returns the functions for the store of an API key's name, with the option `isolate` (C88).
+   * They throw a TypeError until a request has used the key.
+   */
+  forKey(name: string): FaultsControl;
+}
+
 /**
  * Lets requests with a valid API key request faults, which look like real ones to the client.
  *
@@ -93,42 +102,70 @@ export function faultsPlugin(options: FaultsOptions = {}): FaultsPlugin {
     throw refuse(`journalSize must be an integer from 0 to ${maxJournalSize}`);
   const first = checkedSet(rules, seed);
 
-  /** The control of each open petstore; that of the last one stays after its end. */
-  const controls: FaultControl[] = [];
-  const only = (): FaultControl => {
-    const [control, ...others] = controls;
-    if (control === undefined) throw refuse('no petstore uses this plugin yet');
-    if (others.length === 0) return control;
-    throw refuse(`${controls.length} petstores use this plugin; call faultsPlugin() for each`);
-  };
-
+  const users = new ControlList();
   const plugin: Plugin = (host) => {
     const control = new FaultControl(host, first, journalSize);
-    controls.push(control);
-    host.onClose(() => {
-      if (controls.length > 1) controls.splice(controls.indexOf(control), 1);
-    });
+    users.add(control, host);
     host.onStart(() => {
       control.checkFirst(refuseRule);
-      host.log('warn', startWarning);
+      if (host.isolatedKey === undefined) host.log('warn', startWarning);
     });
     meetFaults(host, control);
     for (const each of controlRoutes(control)) host.route(each);
     host.describe(describeFaults);
   };
   return Object.assign(plugin, {
-    set: (given: readonly FaultRule[], { seed: other }: { readonly seed?: number } = {}) =>
-      only().setRules(checkedSet(given, other), refuseRule),
-    rules: () => only().rules.rules,
-    requests: (filter: RequestFilter = {}) => only().journal.list(matcherOf(filter)),
-    reset: async ({ clock }: { readonly clock?: string } = {}) => {
-      const control = only();
+    ...functionsOf(() => users.only()),
+    forKey: (name: string) => functionsOf(() => users.ofKey(name)),
+  });
+}
+
+/** The controls of the stores that use one plugin. */
+class ControlList {
+  readonly #entries: { readonly control: FaultControl; readonly key: string | undefined }[] = [];
+
+  /** Adds the control of a store until the store closes. The last one stays. */
+  add(control: FaultControl, { isolatedKey, onClose }: PluginHost): void {
+    const entry = { control, key: isolatedKey };
+    this.#entries.push(entry);
+    onClose(() => {
+      if (this.#entries.length > 1) this.#entries.splice(this.#entries.indexOf(entry), 1);
+    });
+  }
+
+  /** Returns the control of the only petstore. @throws TypeError */
+  only(): FaultControl {
+    const [first, ...others] = this.#entries;
+    if (first === undefined) throw refuse('no petstore uses this plugin yet');
+    if (this.#entries.some(({ key }) => key !== undefined))
+      throw refuse('each API key has a store of its own; call forKey(NAME)');
+    if (others.length === 0) return first.control;
+    const count = this.#entries.length;
+    throw refuse(`${count} petstores use this plugin; call faultsPlugin() for each`);
+  }
+
+  /** Returns the control of the store of an API key's name. @throws TypeError */
+  ofKey(name: string): FaultControl {
+    const found = this.#entries.find(({ key }) => key === name);
+    if (found !== undefined) return found.control;
+    throw refuse(`no request has used a key named ${JSON.stringify(name)} with isolate`);
+  }
+}
+
+/** Returns the functions that control a store. */
+function functionsOf(controlOf: () => FaultControl): FaultsControl {
+  return {
+    set: (rules, { seed } = {}) => controlOf().setRules(checkedSet(rules, seed), refuseRule),
+    rules: () => controlOf().rules.rules,
+    requests: (filter = {}) => controlOf().journal.list(matcherOf(filter)),
+    reset: async ({ clock } = {}) => {
+      const control = controlOf();
       const time = clock === undefined ? undefined : parseTime(String(clock));
       if (clock !== undefined && time === undefined) throw refuse(`clock must be ${timeRule}`);
       if (!control.canReset) throw refuse('the storage of this petstore cannot be reset');
       await control.reset(time);
     },
-  });
+  };
 }
 
 /** The message that a start logs, so that the plugin reaches no production unnoticed (C89). */

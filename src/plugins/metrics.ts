@@ -66,7 +66,9 @@ export function metricsPlugin({ registry: given }: MetricsOptions = {}): Plugin 
   if (given !== undefined && !isRegistry(given))
     throw new TypeError('metricsPlugin: registry must be a Registry of prom-client');
 
-  return ({ storage, onReply, onResponseEnd, ports, route: serve }) => {
+  return ({ storage, onReply, onResponseEnd, ports, route: serve, isolatedKey }) => {
+    // A registry has each metric once.
+    if (isolatedKey !== undefined) return;
     const registry = given ?? new Registry();
     const registers = [registry];
     const ofProcess = given === undefined ? metricsOfProcess() : undefined;

@@ -99,7 +99,18 @@ describe('the plugin faults', { concurrency: 4 }, () => {
     '--plugin faults --journal-size 10001':
       /^--journal-size must be a whole number from 0 to 10000, not "10001"$/m,
     '--journal-size 10': /^--journal-size is only for the plugin faults; add --plugin faults$/m,
+    '--isolate': /^--isolate needs stores in memory; use it only with --storage memory:$/m,
     faults: /^unknown command faults; did you mean help faults\?$/m,
+  });
+
+  testInFolder('C88 --isolate gives each key a store', async (here) => {
+    const server = await here.start(
+      'PETSTORE_API_KEYS=a,b --storage memory: --plugin faults --isolate',
+    );
+    assert.equal((await post(server, '/v1/pets', pet, '', 'a')).status, 201);
+    assert.equal(await server.text('/v1/pets', 'b'), '[]');
+    assert.match(await server.text('/v1/requests', 'a'), /"key":"env-1"/);
+    assert.equal(await server.text('/v1/pets', 'a'), '[{"id":1,"name":"Rex","categoryId":1}]');
   });
 
   testInFolder(
