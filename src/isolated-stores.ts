@@ -94,6 +94,10 @@ export class IsolatedStores implements PetstoreService {
     this.#of(message).onAbandoned(message, callback);
   }
 
+  get watchesEnds(): boolean {
+    return this.#base.watchesEnds;
+  }
+
   get isStopping(): boolean {
     return this.#base.isStopping;
   }

@@ -226,6 +226,11 @@ export class RequestService implements PetstoreService {
     if (message !== undefined && --this.#inFlight === 0) this.#onIdle();
   }
 
+  /** True if a plugin watches the ends of responses. */
+  get watchesEnds(): boolean {
+    return this.#parts.hooks.watchesEnds;
+  }
+
   /** Reports the end of a response to the plugins, after `reportResponse`. */
   reportEnd(reply: SentReply, isWhole: boolean, message: Message, routed: RoutedReply): void {
     this.#waits.delete(message);

@@ -281,7 +281,7 @@ export class DocumentedConnection implements PortConnection {
 
     let isWhole = false;
     // Node also finishes a response whose socket is closed.
-    response.once('finish', () => (isWhole = !this.#socket.destroyed));
+    if (service.watchesEnds) response.once('finish', () => (isWhole = !this.#socket.destroyed));
     const finish = (): void => {
       service.reportEnd(reply, isWhole, request, routed);
       this.#finish(request);

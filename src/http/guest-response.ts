@@ -101,7 +101,9 @@ export class GuestResponse {
 
   #writePlain(reply: Reply, options: SendOptions): void {
     const { response } = this.#host;
-    if (reply.cut !== undefined || hasRepeated(reply)) return void this.#write(reply, options);
+    const { cut, dribbleMs } = reply;
+    if (cut !== undefined || dribbleMs !== undefined || hasRepeated(reply))
+      return void this.#write(reply, options);
 
     const headers = allHeaders(reply);
     headers.push('Date', options.date);

@@ -14,6 +14,7 @@ export const maxBodyBytes = 65_536;
 /** Echoes bodies, and remembers requests until they are checked. */
 export class StubService implements PetstoreService {
   readonly isStopping = false;
+  readonly watchesEnds = false;
   readonly resets = 0;
   /** The requests so far. */
   readonly seen: Exchange[] = [];

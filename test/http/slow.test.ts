@@ -133,6 +133,7 @@ async function sweptConnection(t: TestContext) {
     reportEnd: () => undefined,
     onAbandoned: () => undefined,
     isStopping: false,
+    watchesEnds: false,
     resets: 0,
     now: Date.now,
   };
