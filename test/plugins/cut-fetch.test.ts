@@ -110,3 +110,34 @@ test('C62 the reader of a truncated response may stop before the body errors', a
   const unread = await fetch(faulty('truncate,after'));
   assert.equal(unread.bodyUsed, false);
 });
+
+test('C61 C62 C84 a fault looks alike over a connection and through `fetch`', async (t) => {
+  const petstore = petstoreOf(t);
+  const { url } = await petstore.listen({ port: 0 });
+  /** Returns what a client sees: status, headers and body, or how they break. */
+  const see = async (send: typeof fetch, origin: string, fault: string): Promise<string> => {
+    await petstore.storage.reset?.();
+    const { method, headers } = faulty(fault);
+    try {
+      const response = await send(`${origin}/v1/pets`, { method, headers, body: pet });
+      const names = ['Content-Type', 'WWW-Authenticate', 'Location', 'Retry-After'];
+      const values = names.map((name) => response.headers.get(name));
+      const [text, error] = await readBody(response);
+      return `${response.status} ${values} ${text} ${error}`.replace(/\d\d:\d\d:\d\d GMT/, 'TIME');
+    } catch (error) {
+      return String(error);
+    }
+  };
+
+  const statuses = [401, 403, 404, 408, 409, 429, 500, 502, 503, 504].map(
+    (each) => `status=${each}`,
+  );
+  const pages = ['html', 'status=502,html', 'status=503,after', 'dribble=50', 'delay=50,within'];
+  const waits = ['30', 'none', 'date'].map((each) => `status=503,retry-after=${each}`);
+  const cuts = ['drop', 'drop,after', 'truncate', 'truncate,after', 'truncate,end,after'];
+  const changes = ['extra', 'newstatus', 'extra,newstatus', 'delay=50', 'nonsense'];
+  for (const fault of [...statuses, ...pages, ...waits, ...cuts, ...changes]) {
+    const connected = await see(fetch, url, fault);
+    assert.equal(await see(petstore.fetch, 'http://any', fault), connected, fault);
+  }
+});
