@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { after, describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { childEnvironment } from '../support/environment.js';
-import { folder, root, StartedProcess } from '../support/process.js';
+import { folder, freePort, root, StartedProcess } from '../support/process.js';
 
 const documents = ['docs/testing.md', 'docs/clients.md']
   .map((name) => readFileSync(join(root, name), 'utf8'))
@@ -106,24 +106,32 @@ async function run(t: TestContext, cwd: string, command: readonly string[]): Pro
 }
 
 /** Returns a folder with files of the documents, and with packages in its node_modules. */
-function layOut(t: TestContext, names: readonly string[], packages: readonly string[]): string {
+async function layOut(
+  t: TestContext,
+  names: readonly string[],
+  packages: readonly string[],
+): Promise<string> {
   const cwd = folder(t);
   for (const name of ['petstore', ...packages]) {
     const path = join(cwd, 'node_modules', name);
     mkdirSync(dirname(path), { recursive: true });
     symlinkSync(name === 'petstore' ? root : join(ecosystem, name), path);
   }
-  for (const name of names) writeFileSync(join(cwd, name), files.get(name) ?? assert.fail(name));
+  const port = await freePort();
+  for (const name of names) {
+    const code = files.get(name) ?? assert.fail(name);
+    writeFileSync(join(cwd, name), code.replaceAll(/(?<=127\.0\.0\.1:|--port )3000/g, port));
+  }
   return cwd;
 }
 
-describe('the harnesses of docs/testing.md', () => {
+describe('the harnesses of docs/testing.md', { concurrency: 2 }, () => {
   for (const [name, { isInstalled, names, commands, passed }] of Object.entries(harnesses))
     test(`${name} runs its harness`, {
       skip: isInstalled ? false : `${name} is not installed`,
     }, async (t) => {
-      const packages = ['vitest', 'jest'].filter(isPackage);
-      const cwd = layOut(t, names, packages);
+      const packages = ['vitest', 'jest', '@playwright/test'].filter(isPackage);
+      const cwd = await layOut(t, names, packages);
       let output = '';
       for (const command of commands) output = await run(t, cwd, command);
       assert.match(output, passed);
