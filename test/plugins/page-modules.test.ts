@@ -124,17 +124,17 @@ test('an add whose outcome is unknown keeps its idempotency key, also after a re
   const attempt = adding.attemptFor(rex, 'k');
   assert.match(attempt.key, /^[!-~]{20,255}$/);
   assert.equal(adding.attemptFor(rex, 'k'), attempt, 'the command that is shown has the same key');
+  assert.notEqual(adding.attemptFor(rex, 'other').key, attempt.key);
   adding.begin(attempt);
   assert.equal(adding.state.is, 'in flight');
-  const reloaded = new Adding(kept);
-  assert.equal(reloaded.state.is, 'unknown', 'a reload in flight');
+  const keys = (of: typeof adding) => of.pending.map(({ key }: { readonly key: string }) => key);
+  assert.deepEqual(keys(new Adding(kept)), [attempt.key], 'a reload in flight');
 
   for (const status of [0, 200, 302, 408, 409, 429, 500, 503]) {
     adding.settle({ status, code: '' });
     assert.equal(adding.state.is, 'unknown', String(status));
     assert.equal(adding.attemptFor(rex, 'other').key, attempt.key);
     assert.notEqual(adding.attemptFor(tom, 'k').key, attempt.key);
-    assert.equal(adding.attemptFor(rex, 'k').key, attempt.key);
     adding.begin(adding.attemptFor(rex, 'k'));
   }
   // The key was refused now, but the first request may have added the pet.
@@ -142,12 +142,24 @@ test('an add whose outcome is unknown keeps its idempotency key, also after a re
   assert.equal(adding.state.is, 'unknown');
   assert.equal(new Adding(kept).attemptFor(rex, 'k').key, attempt.key);
 
+  // Another add has an outcome, and the first one stays pending.
+  adding.begin(adding.attemptFor(tom, 'k'));
+  assert.equal(keys(new Adding(kept)).length, 2);
+  adding.settle({ id: '7' });
+  assert.deepEqual(keys(new Adding(kept)), [attempt.key]);
+
   adding.begin(adding.attemptFor(rex, 'k'));
   adding.settle({ id: '1' });
   assert.deepEqual(adding.state, { is: 'done', id: '1' });
-  assert.equal(texts.has(pendingName), false);
+  assert.deepEqual([adding.pending, texts.has(pendingName)], [[], false]);
   assert.notEqual(adding.attemptFor(rex, 'k').key, attempt.key, 'the same text is another pet now');
   assert.throws(() => adding.settle({ id: '1' }), /no add in flight/);
+
+  for (let i = 0; i < 25; i++) {
+    adding.begin(adding.attemptFor({ ...rex, name: `n${i}` }, 'k'));
+    adding.settle({ status: 0, code: '' });
+  }
+  assert.deepEqual([adding.pending.length, adding.pending[19].fields.name], [20, 'n24']);
 });
 
 test('an add that the petstore refuses is over', () => {
@@ -182,8 +194,8 @@ test('a repeat that the server cannot recognise is a risk, and a new add is none
   now = 0;
   assert.match(adding.riskOf(again, 'k'), /a day ago/, 'a clock that was set back');
 
-  adding.forget();
-  assert.equal(adding.state.is, 'editing');
+  adding.forget(again);
+  assert.deepEqual(adding.pending, []);
   adding.begin(adding.attemptFor(rex, 'k'));
   adding.settle({ status: 400, code: 'invalid_parameter' });
   const keyless = adding.attemptFor(rex, 'k');
@@ -194,10 +206,19 @@ test('a repeat that the server cannot recognise is a risk, and a new add is none
 });
 
 test('Adding ignores a kept text that is not an add', () => {
-  for (const text of ['', '{', 'null', '{}', '{"fields":{}}', '[1]', '{"fields":null}']) {
+  for (const text of [
+    '',
+    '{',
+    'null',
+    '{}',
+    '[{"fields":{}}]',
+    '[1]',
+    '[{"fields":null}]',
+    '[null]',
+  ]) {
     const { kept } = sessionOf();
     kept.set(pendingName, text);
-    assert.equal(new Adding(kept).state.is, 'editing', text);
+    assert.deepEqual(new Adding(kept).pending, [], text);
   }
 });
 

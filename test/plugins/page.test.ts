@@ -527,7 +527,7 @@ test('an add whose response is lost is finished after a reload, once', inBrowser
     'The pet may have been added. Press Add again to find out; that adds',
   );
   await page.reload();
-  await own.says('pending', 'the pet “Rex” may have been added');
+  await own.says('pending', 'the pet “Rex” may have been added. Finish it');
   assert.equal(await page.getByLabel('Name').inputValue(), 'Rex');
   await page.unrouteAll();
   await own.press('Finish it');
@@ -569,7 +569,7 @@ test(
     await page.getByLabel('Name').fill('Rexy');
     await own.says(
       'pending',
-      'Add starts a new add. Of the last one, the pet “Rex” may have been added',
+      'so Add starts a new add. An earlier add has no outcome: the pet “Rex”',
     );
     assert.equal(await page.locator('#add-error').innerText(), '');
     await own.press('Restore the text');
@@ -595,6 +595,11 @@ test(
     await page.unrouteAll();
     await own.add('Tim');
     await own.added(3);
+    // The earlier add is still to be finished.
+    await own.says('pending', 'the pet “Tom” may have been added');
+    await own.press('Finish it');
+    await own.added(2);
+    assert.ok(await page.locator('#pending').isHidden());
     assert.deepEqual(await storedPets(own), ['1 Rex 1 -', '2 Tom 1 -', '3 Tim 1 -']);
 
     await own.loseResponses();
@@ -699,6 +704,8 @@ test(
     const { page } = own;
     await own.rows(1);
     await own.isTitled('Pets');
+    await own.isFocused('#pets');
+    await page.locator('#filter').focus();
     await page.locator('#filter').selectOption('sold');
     await own.isTitled('Sold pets');
     await own.isFocused('#filter');

@@ -20,10 +20,9 @@ import { pendingName } from './kept.js';
  */
 
 /**
- * The state of the form. It is unknown whether a pet was added until a petstore has responded.
- * @typedef {{ readonly is: 'editing' }
+ * The state of the latest add. Its outcome is unknown until a petstore has responded.
+ * @typedef {{ readonly is: 'editing' | 'unknown' }
  *   | { readonly is: 'in flight', readonly attempt: Attempt }
- *   | { readonly is: 'unknown', readonly attempt: Attempt }
  *   | { readonly is: 'done', readonly id: string }} AddState
  */
 
@@ -33,16 +32,21 @@ const keptForMs = 23 * 3_600_000;
 /** 4xx of a petstore after which an earlier or a later request may still have added the pet. */
 const openStatuses = [408, 409, 429];
 
-/** One add after the other. The add in flight is kept, so that a reload does not forget it. */
+/** The most adds whose outcome is unknown; after that, the oldest is forgotten. */
+const mostPending = 20;
+
+/** Adds one pet after the other. Adds without an outcome are kept, so that no reload loses them. */
 export class Adding {
   /** @type {AddState} */
   #state = { is: 'editing' };
+  /** The attempts whose outcome is unknown, that in flight included. @type {readonly Attempt[]} */
+  #pending;
+  /** The attempt that was shown last and was not sent. @type {Attempt | undefined} */
+  #latest;
   #kept;
   #now;
   #supportsKeys = true;
-  /** The attempt that was shown or begun last. @type {Attempt | undefined} */
-  #latest;
-  /** True if a reload does not forget the add that was begun last. */
+  /** True if a reload does not lose the pending adds. */
   isKept = true;
 
   /**
@@ -52,17 +56,20 @@ export class Adding {
   constructor(kept, now = Date.now) {
     this.#kept = kept;
     this.#now = now;
-    const attempt = parseAttempt(kept.get(pendingName));
-    if (attempt !== undefined) this.#state = { is: 'unknown', attempt };
+    this.#pending = parseAttempts(kept.get(pendingName));
   }
 
   get state() {
     return this.#state;
   }
 
+  get pending() {
+    return this.#pending;
+  }
+
   /**
-   * Returns what Add would send: the attempt whose outcome is unknown if the text is the same, else
-   * a new one. Until it is sent, the same text has the same idempotency key.
+   * Returns what Add would send: the pending attempt with the same text, else a new one. Until it is
+   * sent, the same text has the same idempotency key.
    * @param {Fields} fields
    * @param {string} apiKey
    * @returns {Attempt}
@@ -70,8 +77,8 @@ export class Adding {
   attemptFor(fields, apiKey) {
     const body = bodyOf(fields);
     const author = digest(apiKey);
-    const open = 'attempt' in this.#state ? this.#state.attempt : undefined;
-    if (open?.body === body) return open;
+    const known = this.#pending.find((attempt) => attempt.body === body);
+    if (known !== undefined) return known;
     if (this.#latest?.body === body && this.#latest.author === author) return this.#latest;
 
     const key = this.#supportsKeys ? randomKey() : '';
@@ -98,9 +105,10 @@ export class Adding {
    * @param {Attempt} attempt
    */
   begin(attempt) {
-    const since = attempt.isUnsure ? attempt.since : this.#now();
-    this.#state = { is: 'in flight', attempt: { ...attempt, since } };
-    this.isKept = this.#kept.set(pendingName, JSON.stringify({ ...attempt, since }));
+    const sent = attempt.isUnsure ? attempt : { ...attempt, since: this.#now() };
+    this.#state = { is: 'in flight', attempt: sent };
+    this.#latest = undefined;
+    this.#keep([...this.#without(sent), { ...sent, isUnsure: true }].slice(-mostPending));
   }
 
   /**
@@ -111,7 +119,10 @@ export class Adding {
   settle(result) {
     if (this.#state.is !== 'in flight') throw new Error('there is no add in flight');
     const { attempt } = this.#state;
-    if ('id' in result) return this.#end({ is: 'done', id: result.id });
+    if ('id' in result) {
+      this.#state = { is: 'done', id: result.id };
+      return this.forget(attempt);
+    }
 
     const { status, code } = result;
     if (code === 'invalid_parameter') this.#supportsKeys = false;
@@ -120,39 +131,60 @@ export class Adding {
       status >= 500 ||
       openStatuses.includes(status) ||
       (status === 401 && attempt.isUnsure);
-    if (!isOpen) return this.#end({ is: 'editing' });
-    this.#state = { is: 'unknown', attempt: { ...attempt, isUnsure: true } };
+    this.#state = { is: isOpen ? 'unknown' : 'editing' };
+    if (!isOpen) this.forget(attempt);
   }
 
-  /** Gives up an attempt whose outcome is unknown. */
-  forget() {
-    if (this.#state.is === 'unknown') this.#end({ is: 'editing' });
+  /**
+   * Forgets a pending attempt.
+   * @param {Attempt} attempt
+   */
+  forget(attempt) {
+    this.#keep(this.#without(attempt));
   }
 
-  /** @param {AddState} state */
-  #end(state) {
-    this.#state = state;
-    this.#latest = undefined;
-    this.#kept.remove(pendingName);
+  /** @param {Attempt} attempt */
+  #without({ body }) {
+    return this.#pending.filter((other) => other.body !== body);
+  }
+
+  /** @param {readonly Attempt[]} attempts */
+  #keep(attempts) {
+    this.#pending = attempts;
+    this.isKept = true;
+    if (attempts.length === 0) this.#kept.remove(pendingName);
+    else this.isKept = this.#kept.set(pendingName, JSON.stringify(attempts));
   }
 }
 
 /**
- * Returns a kept attempt; undefined if there is none.
+ * Returns the kept attempts.
  * @param {string | undefined} text
- * @returns {Attempt | undefined}
+ * @returns {readonly Attempt[]}
  */
-function parseAttempt(text) {
-  if (text === undefined) return undefined;
+function parseAttempts(text) {
+  if (text === undefined) return [];
   try {
-    const { fields, body, key, author, since } = JSON.parse(text);
-    const { name, category, status } = fields;
-    const texts = [name, category, status, body, key, author];
-    if (!texts.every((each) => typeof each === 'string') || typeof since !== 'number') return;
-    return { fields: { name, category, status }, body, key, author, since, isUnsure: true };
+    /** @type {unknown} */
+    const list = JSON.parse(text);
+    return Array.isArray(list) ? list.map(checkedAttempt) : [];
   } catch {
-    return undefined;
+    return [];
   }
+}
+
+/**
+ * Returns a kept attempt.
+ * @param {Attempt} value As it was kept, which may be anything else.
+ * @returns {Attempt}
+ * @throws {TypeError} if it is not an attempt
+ */
+function checkedAttempt({ fields, body, key, author, since }) {
+  const { name, category, status } = fields;
+  const texts = [name, category, status, body, key, author];
+  if (!texts.every((text) => typeof text === 'string') || typeof since !== 'number')
+    throw new TypeError('not an attempt');
+  return { fields: { name, category, status }, body, key, author, since, isUnsure: true };
 }
 
 /** `crypto.randomUUID` needs HTTPS or localhost. */

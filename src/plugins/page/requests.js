@@ -56,7 +56,8 @@ export async function send(key, address, { headers = {}, ...options } = {}) {
     const seconds = Number(response.headers.get('Retry-After') ?? NaN);
     const waitSeconds = seconds >= 0 ? Math.min(seconds, 60) : undefined;
     const { message, code } = Object(body);
-    throw new RequestError(message, { status, code: String(code), waitSeconds });
+    const wait = waitSeconds ? ` The server asks to wait ${waitSeconds} s.` : '';
+    throw new RequestError(message + wait, { status, code: String(code), waitSeconds });
   }
   return { text, body, next: nextQuery(response.headers.get('Link') ?? '') };
 }

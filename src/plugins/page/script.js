@@ -1,5 +1,5 @@
 // The script of the page at `/`, which lists and adds pets with a key that the user enters.
-import { Adding, plainInteger } from './adding.js';
+import { Adding, bodyOf, plainInteger } from './adding.js';
 import { addCommand, listCommand } from './curl.js';
 import { Download } from './download.js';
 import { KeptTexts, keyName } from './kept.js';
@@ -135,8 +135,7 @@ async function showPets() {
   element('again').hidden = complaint === '';
   element('summary').textContent = complaint === '' ? summaryOf(place, pets) : '';
   select('filter').value = place.status;
-  showCommands();
-  showAdding();
+  showForm();
 }
 
 /**
@@ -201,11 +200,12 @@ function showLink(id, hash, trail) {
 }
 
 for (const id of ['first', 'previous', 'next'])
-  link(id).addEventListener('click', (event) => {
+  link(id).addEventListener('click', async (event) => {
     // With a modifier the browser opens a tab of its own.
     if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    void goTo(link(id).hash, trails[id]);
+    await goTo(link(id).hash, trails[id]);
+    focusList();
   });
 
 /**
@@ -216,7 +216,6 @@ for (const id of ['first', 'previous', 'next'])
 async function goTo(hash, trail = []) {
   history.pushState({ trail }, '', `#${hash.replace(/^#/, '')}`);
   await showPets();
-  focusList();
 }
 
 /** Moves the focus to the pet that is looked for, else to the heading. */
@@ -239,12 +238,12 @@ element('again').addEventListener('click', async () => {
   focusList();
 });
 
-select('filter').addEventListener('change', async () => {
-  await goTo(new Place(location.hash).filtered(select('filter').value));
-  if (!element('store').hidden) select('filter').focus();
-});
+select('filter').addEventListener(
+  'change',
+  () => void goTo(new Place(location.hash).filtered(select('filter').value)),
+);
 
-element('find-form').addEventListener('submit', (event) => {
+element('find-form').addEventListener('submit', async (event) => {
   event.preventDefault();
   const text = input('find').value.trim();
   const hash = new Place(location.hash).at(plainInteger(text));
@@ -252,7 +251,9 @@ element('find-form').addEventListener('submit', (event) => {
     hash === undefined
       ? `An id is a whole number from 1 to 9223372036854775807, not “${text}”.`
       : '';
-  if (hash !== undefined) void goTo(hash);
+  if (hash === undefined) return;
+  await goTo(hash);
+  focusList();
 });
 
 element('to-form').addEventListener('click', () => input('name').focus());
@@ -280,30 +281,39 @@ const fieldsNow = () => ({
 
 const attemptNow = () => adding.attemptFor(fieldsNow(), kept.get(keyName) ?? '');
 
-/**
- * Returns what is known of an attempt whose outcome is unknown.
- * @param {Attempt} attempt
- * @param {boolean} isSame True if the form has its text.
- */
-function factOf({ fields: { name } }, isSame) {
-  const short = name.length > 40 ? `${name.slice(0, 40)}…` : name;
-  const fact = `the pet “${short}” may have been added.`;
-  return isSame
-    ? `The last add has no outcome yet: ${fact} Finish it to find out; that adds no second pet.`
-    : `You have changed the text, so Add starts a new add. Of the last one, ${fact}`;
+/** The pending add that is shown. @type {Attempt | undefined} */
+let shown;
+
+/** Shows the state of the form, and a pending add unless the error has just told it. */
+function showAdding() {
+  const isInFlight = adding.state.is === 'in flight';
+  button('add').disabled = isInFlight;
+  const now = attemptNow();
+  const isTold = element('add-error').textContent !== '';
+  shown = isInFlight ? undefined : adding.pending.findLast((each) => each !== now || !isTold);
+  element('pending').hidden = shown === undefined;
+  element('pending-text').textContent = shown === undefined ? '' : factOf(shown, now);
+  element('restore').hidden = shown === now;
 }
 
-/** Shows the state of the add. */
-function showAdding() {
-  const { state } = adding;
-  button('add').disabled = state.is === 'in flight';
-  const attempt = state.is === 'unknown' ? state.attempt : undefined;
-  const isSame = attempt !== undefined && attempt === attemptNow();
-  const isTold = isSame && element('add-error').textContent !== '';
-  element('pending').hidden = attempt === undefined || isTold;
-  element('pending-text').textContent =
-    attempt === undefined || isTold ? '' : factOf(attempt, isSame);
-  element('restore').hidden = isSame;
+/**
+ * Returns what is known of a pending add.
+ * @param {Attempt} attempt
+ * @param {Attempt} now What Add would send.
+ */
+function factOf(attempt, now) {
+  const { name } = attempt.fields;
+  const short = name.length > 40 ? `${name.slice(0, 40)}…` : name;
+  const isEdited = attempt !== now && now.body !== bodyOf({ name: '', category: '', status: '' });
+  const start = isEdited ? 'The text has changed, so Add starts a new add. ' : '';
+  const fact = `An earlier add has no outcome: the pet “${short}” may have been added.`;
+  return `${start}${fact} Finish it to find out; that adds no second pet.`;
+}
+
+/** Shows the state of the form and its command. */
+function showForm() {
+  showAdding();
+  showCommands();
 }
 
 /** Shows the commands that do the same as the list and the form. */
@@ -356,10 +366,9 @@ async function add(attempt) {
     const found = await request('v1/pets', { method: 'POST', body, headers });
     showAdded(/** @type {PetTexts} */ (found.body), fields);
   } catch (error) {
-    showFailure(error);
+    showFailure(error, attempt);
   }
-  showAdding();
-  showCommands();
+  showForm();
   // A button that is disabled loses the focus.
   const isLost = document.activeElement === document.body || document.activeElement === focused;
   if (isLost && !element('store').hidden)
@@ -385,19 +394,21 @@ function showAdded(pet, fields) {
   element('added').replaceChildren('Added with the id ', anchor, '.');
 }
 
-/** @param {unknown} error */
-function showFailure(error) {
+/**
+ * Ends an add that failed.
+ * @param {unknown} error
+ * @param {Attempt} attempt
+ */
+function showFailure(error, { key }) {
   const failure = error instanceof RequestError ? error : new RequestError(messageOf(error));
   adding.settle(failure);
-  const { state } = adding;
   const next =
-    state.is !== 'unknown'
+    adding.state.is !== 'unknown'
       ? []
-      : state.attempt.key === ''
+      : key === ''
         ? ['The pet may have been added. Look for it in the list.']
         : [
             'The pet may have been added. Press Add again to find out; that adds no second pet.',
-            failure.waitSeconds ? `Wait ${failure.waitSeconds} s first.` : '',
             adding.isKept
               ? ''
               : 'Do not reload this page before, because the browser cannot keep the add.',
@@ -422,26 +433,23 @@ element('add-form').addEventListener('submit', async (event) => {
 });
 
 element('add-form').addEventListener('input', () => {
-  if (adding.state.is === 'unknown') element('add-error').textContent = '';
-  showAdding();
-  showCommands();
+  if (adding.pending.length > 0) element('add-error').textContent = '';
+  showForm();
 });
 
 element('finish').addEventListener('click', () => {
-  if (adding.state.is === 'unknown') void add(adding.state.attempt);
+  if (shown !== undefined) void add(shown);
 });
 
 element('restore').addEventListener('click', () => {
-  if (adding.state.is === 'unknown') restore(adding.state.attempt);
-  showAdding();
-  showCommands();
+  if (shown !== undefined) restore(shown);
+  showForm();
   button('add').focus();
 });
 
 element('drop').addEventListener('click', () => {
-  adding.forget();
-  showAdding();
-  showCommands();
+  if (shown !== undefined) adding.forget(shown);
+  showForm();
   input('name').focus();
 });
 
@@ -542,5 +550,6 @@ for (const copyButton of document.querySelectorAll('[data-copies]'))
     setTimeout(() => void (copyButton.textContent = 'Copy'), 2_000);
   });
 
-if (adding.state.is === 'unknown') restore(adding.state.attempt);
+const [last] = adding.pending.slice(-1);
+if (last !== undefined) restore(last);
 void showPets();
