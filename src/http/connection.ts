@@ -126,7 +126,7 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
   #state: 'idle' | 'busy' | 'closing' = 'idle';
   /** The request in flight, until its response is sent. */
   #current: Exchange | undefined;
-  /** The response to the current request, once that is being sent. */
+  /** The response to the current request, while its end is to be reported. */
   #sending: { readonly reply: Reply; readonly routed: RoutedReply } | undefined;
   /** The pipelined requests after the current one. */
   readonly #queue: Exchange[] = [];
@@ -265,8 +265,8 @@ export class Connection implements ConnectionHandler<Exchange>, PortConnection {
       this.#stopAccepting();
       this.#lastReply = undefined;
     }
-    this.#sending = { reply, routed };
     const body = exchange.method === 'HEAD' ? '' : (reply.body ?? '');
+    if (service.watchesEnds || reply.dribbleMs !== undefined) this.#sending = { reply, routed };
     const headEnd = this.#connectionHeaders.lines(closes, routed.clock);
     if (reply.dribbleMs === undefined || body === '') this.#write(reply, body, headEnd);
     else this.#dribble(exchange, reply, String(body), headEnd);
