@@ -1,7 +1,8 @@
 /** Implements the `check` command, which reports on a storage file and salvages a damaged one. */
 import { checkFile, PetstoreError, salvageFile, type LeftOutLine } from '../index.js';
 import { countOf, print, printNotice, program, Refusal, refuse } from './output.js';
-import { readPath, type Run } from './settings.js';
+import { readPath } from './setting-text.js';
+import type { Run } from './settings.js';
 
 /**
  * Runs `check FILE [--salvage OUT]`. The exit code is 3 if the file is damaged.

@@ -13,7 +13,9 @@ import {
   Refusal,
   refuse,
 } from './output.js';
-import { commandNames, readNodeInterface, Settings, type CommandName } from './settings.js';
+import { commandNames, type CommandName } from './option-table.js';
+import { readNodeInterface } from './setting-values.js';
+import { Settings } from './settings.js';
 import { suggestion } from './suggestion.js';
 import { warnOfUnknownVariables } from './unknown-variables.js';
 

@@ -1,11 +1,12 @@
 /** The table of commands, from which the help is made. */
 import { program } from './output.js';
-import type { CommandName, Run } from './settings.js';
+import type { CommandName } from './option-table.js';
+import type { Run } from './settings.js';
 
 /** The groups of commands, in the order of the help. */
 export const groups = ['Serve', 'Keys', 'Data', 'Verify'] as const;
 
-/** A command of the command line. Its options are the rows of settings.ts that name it. */
+/** A command of the command line. Its options are the rows of option-table.ts that name it. */
 interface Command {
   readonly group: (typeof groups)[number];
   /** The forms of the command with their descriptions. */

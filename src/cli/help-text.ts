@@ -3,7 +3,15 @@ import { commands, groups } from './commands.js';
 import { helpParagraph, helpRow } from './help.js';
 import { program } from './output.js';
 import { pluginsHelp } from './plugins.js';
-import { commandNames, mainOptionsHelp, optionsHelp, type CommandName } from './settings.js';
+import {
+  commandNames,
+  isFlag,
+  optionNames,
+  optionOf,
+  optionsOf,
+  type CommandName,
+  type OptionName,
+} from './option-table.js';
 
 /** A part of a help, which a blank line separates from the next part. */
 export interface HelpPart {
@@ -88,4 +96,28 @@ function serverHelp(): readonly HelpPart[] {
       lines: exitCodes.flatMap(([code, about]) => helpRow(code, [about])),
     },
   ];
+}
+
+/** Returns the lines of the help about the options of a command. */
+function optionsHelp(command: CommandName): readonly string[] {
+  return optionsOf(command).flatMap((name) => optionHelp(name, command));
+}
+
+/** Returns the lines of the main help about options: the common ones, or those of every command. */
+function mainOptionsHelp(which: 'common' | 'general'): readonly string[] {
+  const isCommon = (name: OptionName) => optionOf(name).isCommon === true;
+  const isGeneral = (name: OptionName) => optionOf(name).of.length === commandNames.length;
+  const shown = optionNames.filter(which === 'common' ? isCommon : isGeneral);
+  return shown.flatMap((name) => optionHelp(name, 'serve'));
+}
+
+function optionHelp(name: OptionName, command: CommandName): readonly string[] {
+  const { variable, value, about, fallback, otherwise } = optionOf(name);
+  if (otherwise?.of === command) return helpRow(`${name} ${otherwise.value}`, [otherwise.about]);
+
+  return helpRow(value === undefined ? name : `${name} ${value}`, [
+    about,
+    ...(isFlag(name) && variable !== undefined ? [`[${variable}]`] : []),
+    ...(fallback === undefined ? [] : [`(default ${fallback})`]),
+  ]);
 }

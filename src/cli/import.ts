@@ -28,7 +28,9 @@ import {
   showBar,
   showProgress,
 } from './output.js';
-import { readPath, readWholeNumber, type Run, type Setting } from './settings.js';
+import { readPath, type Setting } from './setting-text.js';
+import { readWholeNumber } from './setting-values.js';
+import type { Run } from './settings.js';
 import { readStorage } from './storages.js';
 
 /** The size of a batch in bytes of the file, which are about a thousand pets. */

@@ -11,7 +11,8 @@ import {
   type StoredKey,
 } from './keys-file.js';
 import { countOf, print, printNotice, program, quote, quoteWord, refuse } from './output.js';
-import { readDuration, type Run } from './settings.js';
+import { readDuration } from './setting-values.js';
+import type { Run } from './settings.js';
 import { suggestion } from './suggestion.js';
 import { tableLines } from './table.js';
 

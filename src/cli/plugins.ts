@@ -8,7 +8,9 @@ import { placeOf } from './error-places.js';
 import { requireRegularFile } from './files.js';
 import { helpRow } from './help.js';
 import { orRefuse, quote, refuse } from './output.js';
-import { readWholeNumber, type Setting, type Settings } from './settings.js';
+import type { Setting } from './setting-text.js';
+import { readWholeNumber } from './setting-values.js';
+import type { Settings } from './settings.js';
 import { suggestion } from './suggestion.js';
 
 /** A plugin that this package contains. */

@@ -25,16 +25,15 @@ import { openApiKeys, type ApiKeys } from './api-keys.js';
 import { logTo, plainReason, quoteWord, refuse } from './output.js';
 import { loadPlugins } from './plugins.js';
 import { requestLog } from './request-log.js';
+import type { Setting } from './setting-text.js';
 import {
   read,
   readNodeInterface,
   readTlsFiles,
   readWholeNumber,
   readWord,
-  type Run,
-  type Setting,
-  type Settings,
-} from './settings.js';
+} from './setting-values.js';
+import type { Run, Settings } from './settings.js';
 import { readStorage, type NamedStorage } from './storages.js';
 
 /** The longest shutdown after the drain. Docker, for example, kills a process after 10 s. */

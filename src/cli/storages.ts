@@ -13,7 +13,7 @@ import {
   type TextTarget,
 } from '../index.js';
 import { program, refuse } from './output.js';
-import type { Setting } from './settings.js';
+import type { Setting } from './setting-text.js';
 import { suggestion } from './suggestion.js';
 
 /** A durable storage that an option names. */

@@ -1,6 +1,6 @@
 /** Warns of environment variables that look like the variable of an option but are not. */
 import { printNotice, program, quoteWord } from './output.js';
-import { variableNames } from './settings.js';
+import { variableNames } from './option-table.js';
 import { similarWords } from './suggestion.js';
 
 /** A variable that src/http reads, in processes of others too (C80). */

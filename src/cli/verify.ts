@@ -22,7 +22,8 @@ import {
   refuse,
   showProgress,
 } from './output.js';
-import { read, readWholeNumber, readWord, type Run, type Settings } from './settings.js';
+import { read, readWholeNumber, readWord } from './setting-values.js';
+import type { Run, Settings } from './settings.js';
 import {
   countOutcomes,
   evidenceOf,

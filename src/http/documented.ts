@@ -1,6 +1,6 @@
 /**
  * Serves a connection by `createServer(handler)` alone, without any undocumented behaviour of Node
- * (C79). It is about half as fast as `Connection`.
+ * (C79). It is slower than `Connection`.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';

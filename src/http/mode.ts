@@ -35,7 +35,7 @@ export async function modeFor(
 
   service?.logWarning(
     `the fast HTTP server does not work on Node ${node}, so the petstore serves over Node's ` +
-      'documented interface, at about half the speed; pipelined requests of a client that has ' +
+      'documented interface, which is slower; pipelined requests of a client that has ' +
       'closed its sending side get no response. Report this line to the authors of the petstore',
     { node, failed },
   );

@@ -37,7 +37,7 @@ export interface ListenOptions {
   readonly keepAliveSeconds?: number;
   /**
    * Which interface of Node the port uses (C79, C80). `auto` and `check` use undocumented behaviour
-   * of Node, which is about twice as fast, unless a self-check shows that this Node lacks it.
+   * of Node, which is faster, unless a self-check shows that this Node lacks it.
    * `auto` checks only versions of Node that were not tested; `check` checks every version.
    * `documented` never uses it.
    * @defaultValue `auto`; `check` if the environment variable PETSTORE_SELF_CHECK is 1
