@@ -64,6 +64,12 @@ const harnesses: Readonly<Record<string, Harness>> = {
     commands: [[node, join(ecosystem, 'jest/bin/jest.js')]],
     passed: /^Tests: +1 passed/m,
   },
+  Playwright: {
+    isInstalled: isPackage('@playwright/test'),
+    names: ['client.cjs', 'playwright.config.mjs', 'add.spec.mjs'],
+    commands: [[node, join(ecosystem, '@playwright/test/cli.js'), 'test', '--workers=4']],
+    passed: /^ +5 passed/m,
+  },
   pytest: {
     isInstalled: isThere('python3', '-c', 'import pytest'),
     names: ['add.py', 'conftest.py', 'test_add.py'],
