@@ -3,7 +3,13 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
-import { createPetstore, KeyRing, digestOfKey, memoryStorage } from '../../dist/index.js';
+import {
+  createPetstore,
+  digestOfKey,
+  KeyRing,
+  memoryStorage,
+  type Plugin,
+} from '../../dist/index.js';
 import { faultsPlugin, type JournalItem } from '../../dist/plugins/faults.js';
 import { metricsPlugin } from '../../dist/plugins/metrics.js';
 import { assertError, assertResponse, Client, header } from '../support/client.js';
@@ -497,6 +503,24 @@ test('C73 C87 idempotency keys expire by the clock that a reset has set', async 
   assert.equal(await add(), 2);
   // The clock goes on from the time that was set.
   assert.equal(faults.requests().at(-1)?.time, '2029-06-02T12:00:00.500Z');
+});
+
+test('C73 C87 idempotency keys expire if a plugin sets the clock a day ahead', async (t) => {
+  let setClock = (_time: number | undefined): void => assert.fail('not started');
+  const stepper: Plugin = (host) => void (setClock = host.setClock);
+  const { petstore } = await start(t, { plugins: [stepper] });
+  const add = async () => {
+    const headers = { ...keyHeaders, 'Idempotency-Key': 'k' };
+    const init = { method: 'POST', headers, body: petJson };
+    return JSON.parse(await (await petstore.fetch('http://any/v1/pets', init)).text()).id;
+  };
+  assert.equal(await add(), 1);
+  setClock(Date.now() + 23 * 3_600_000);
+  assert.equal(await add(), 1);
+  setClock(Date.now() + 25 * 3_600_000);
+  assert.equal(await add(), 2);
+  for (const time of [Number.NaN, -1, 253_402_300_800_000, Object('7')])
+    assert.throws(() => setClock(time), { name: 'TypeError', message: /^setClock takes millis/ });
 });
 
 test('C87 the clock stands still at the end of the year 9999', async (t) => {
