@@ -22,7 +22,7 @@ const belongs = new RegExp(
     String.raw`docs\/(\w[\w-]*\.(md|d\.ts)|page[\w-]*\.png|figures\/speed\.svg))$`,
   ].join('|'),
 );
-const largest = { packed: 800_000, unpacked: 2_000_000, files: 400 };
+const largest = { packed: 800_000, unpacked: 2_000_000, files: 420 };
 
 interface Packed {
   readonly file: string;

@@ -848,3 +848,44 @@ test('the page downloads all pets, exact to the byte, and can be stopped', inBro
   await own.says('progress', 'Stopped; nothing was saved.');
   held.open();
 });
+
+test(
+  'each list and each add is shown as a curl command, which a button copies',
+  inBrowser,
+  async (t) => {
+    const own = await shop(t);
+    const { page } = own;
+    await page.goto(`${page.url()}#limit=5&after=1`);
+    await own.isTitled('Pets after id 1');
+    const list = (await page.locator('#list-curl').textContent()) ?? '';
+    assert.ok(list.endsWith(`'http://127.0.0.1:${own.port}/v1/pets?limit=5&after=1'`), list);
+    assert.ok(list.includes('Bearer $PETSTORE_KEY') && !list.includes(key), list);
+
+    await page.locator('summary', { hasText: 'List' }).click();
+    // Pages over plain HTTP from another machine have no clipboard, so the text is selected.
+    for (const replacement of [
+      '{ writeText: async (text) => { window.copied = text; } }',
+      'undefined',
+    ]) {
+      await page.evaluate(`Object.defineProperty(navigator, 'clipboard', {
+      value: ${replacement}, configurable: true,
+    })`);
+      await page.locator('[data-copies=list-curl]').click();
+      await page.locator('[data-copies=list-curl]', { hasText: 'Copied' }).waitFor();
+      await page.locator('[data-copies=list-curl]', { hasText: /^Copy$/ }).waitFor();
+    }
+    assert.equal(await page.evaluate('window.copied'), list);
+    assert.equal(await page.evaluate('String(getSelection())'), list);
+
+    await page.getByLabel('Name').fill("it's");
+    await page.getByLabel('Category').fill('7');
+    await page.locator('summary', { hasText: 'Add' }).click();
+    const shown = await page.locator('#add-curl').innerText();
+    const request = page.waitForRequest((each) => each.method() === 'POST');
+    await own.press('Add');
+    await own.added(1);
+    const sent = (await request).headers()['idempotency-key'] ?? '';
+    assert.ok(shown.includes(`Idempotency-Key: ${sent}'`) && !shown.includes(key), shown);
+    assert.ok(shown.includes(`-d '{"name":"it'\\''s","categoryId":7}'`), shown);
+  },
+);
