@@ -279,19 +279,20 @@ export class DocumentedConnection implements PortConnection {
       return void service.reportEnd(reply, !isGone, request, routed);
     }
 
-    let isWhole = false;
-    // Node also finishes a response whose socket is closed.
+    const log = (error: unknown) => service.logError(error);
+    const guest = new GuestResponse({ request: request.source, response, next: undefined, log });
+    const onAbandoned = (callback: () => void) => service.onAbandoned(request, callback);
+    guest.send(reply, { date: dateOf(routed, date), closes, onAbandoned });
+
+    // Node also finishes a response whose socket is closed. Listeners before `send` would slow it.
+    let isWhole = response.writableFinished && !this.#socket.destroyed;
     if (service.watchesEnds) response.once('finish', () => (isWhole = !this.#socket.destroyed));
     const finish = (): void => {
       service.reportEnd(reply, isWhole, request, routed);
       this.#finish(request);
     };
-    if (response.closed) return void finish();
-    response.once('close', finish);
-    const log = (error: unknown) => service.logError(error);
-    const guest = new GuestResponse({ request: request.source, response, next: undefined, log });
-    const onAbandoned = (callback: () => void) => service.onAbandoned(request, callback);
-    guest.send(reply, { date: dateOf(routed, date), closes, onAbandoned });
+    if (response.closed) finish();
+    else response.once('close', finish);
   }
 
   /** Breaks the connection in place of a complete response (C62). */

@@ -140,11 +140,6 @@ export const nodeChanges: Readonly<Record<string, NodeChange>> = {
     "if (self.listenerCount('error') === 0) {",
     'if (false) {',
   ],
-  'reuses the memory of bodies': [
-    '_http_common',
-    'const ret = stream.push(b);',
-    'const ret = stream.push(b); setImmediate(() => b.fill(0));',
-  ],
   'reports every connection as late': [
     '_http_server',
     'const expired = this[kConnections].expired(',
