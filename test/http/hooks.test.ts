@@ -13,6 +13,7 @@ import { atEnd, type Ending } from '../support/at-end.js';
 import { createPetstore } from '../../dist/index.js';
 import { assertError } from '../support/client.js';
 import { sendRequest, requestBytes, connectTo, exchange, key, start } from '../support/fixture.js';
+import { nodeEntries } from '../support/node-entries.js';
 import { petJson, expectResponses, firstPetJson, blockedKeys } from '../support/scenes.js';
 import { ruleNames } from './rule-names.js';
 
@@ -34,16 +35,12 @@ function observed(t: Ending, moment: 'request.start' | 'response.finish') {
 }
 
 test('http/node.ts names the function, versions and an existing test for each behaviour', () => {
-  const comments = read('src/http/node.ts').match(/\/\*\*[\s\S]*?\*\/|(?:^ *\/\/.*\n)+/gm) ?? [];
-  const entries = comments
-    .map((comment) => comment.replace(/\n *(?:\*|\/\/) /g, ' '))
-    .filter((text) => text.includes('Node: ') || text.includes('Held by '));
+  const entries = nodeEntries();
   assert.ok(entries.length >= 15, `found only ${entries.length} entries`);
-  for (const entry of entries) {
-    assert.match(entry, /Node: .*\b(?:lib\/|deps\/|functions).* in 20, 22, 24, 26\. Held by /);
-    const tests = [...entry.matchAll(/([a-z-]+): "([^"]+)"/g)];
-    assert.ok(tests.length > 0, `no test is quoted: ${entry}`);
-    for (const [, file, name = ''] of tests) {
+  for (const { text, heldBy } of entries) {
+    assert.match(text, /Node: .*\b(?:lib\/|deps\/|functions).* in 20, 22, 24, 26\. Held by /);
+    assert.ok(heldBy.length > 0, `no test is quoted: ${text}`);
+    for (const { file, name } of heldBy) {
       const isRule = file === 'conformance' && ruleNames.some((rule) => rule.startsWith(name));
       const inFile = new RegExp(`\\btest\\(\\s*['\`]${name}`);
       assert.ok(isRule || inFile.test(read(`test/http/${file}.test.ts`)), `no such test: ${name}`);
