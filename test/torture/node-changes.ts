@@ -122,11 +122,6 @@ export const nodeChanges: Readonly<Record<string, NodeChange>> = {
     'freeParser(socket.parser, null, socket);',
     'freeParser(socket.parser, null, socket); (socket.server.kept ||= []).push(socket);',
   ],
-  'finishes responses without an event': [
-    '_http_server',
-    "res.on('finish',",
-    "res.on(res._header === undefined ? 'finish' : 'kFinish',",
-  ],
   'ignores a `finished` that is set': [
     '_http_outgoing',
     'this.finished = false;',
@@ -139,11 +134,6 @@ export const nodeChanges: Readonly<Record<string, NodeChange>> = {
     '_http_incoming',
     "if (self.listenerCount('error') === 0) {",
     'if (false) {',
-  ],
-  'reports every connection as late': [
-    '_http_server',
-    'const expired = this[kConnections].expired(',
-    'const expired = this[kConnections].all(',
   ],
   'drops half of the headers': [
     '_http_server',
