@@ -53,6 +53,9 @@ export function again([first = bare]: readonly Contestant[]): Contestant {
   return { ...first, name: `${first.name} again` };
 }
 
+/** The petstore's `handler` under `http.createServer`. */
+export const handler = peer('handler');
+
 export const fastify = peer('fastify');
 export const bun: Contestant = {
   name: 'bun',

@@ -8,6 +8,7 @@ import {
   bare,
   bun,
   fastify,
+  handler,
   limit,
   peers,
   petstore,
@@ -30,10 +31,16 @@ const ours: Ours = (storage) => [bare, petstore(storage())];
 
 /** All operations and peers with 64 connections, then the main operations with other clients. */
 export const speedPart: Part = [
-  (bench) => race(bench, 'speed', clients.sleeping, all, ours, [limit, ...peers]),
-  (bench) => race(bench, 'one-connection', clients.alone, main, ours, [limit, fastify, bun]),
+  (bench) => race(bench, 'speed', clients.sleeping, all, ours, [limit, handler, ...peers]),
   (bench) =>
-    race(bench, 'never-sleeping', clients.neverSleeping, main, ours, [limit, fastify, bun]),
+    race(bench, 'one-connection', clients.alone, main, ours, [limit, handler, fastify, bun]),
+  (bench) =>
+    race(bench, 'never-sleeping', clients.neverSleeping, main, ours, [
+      limit,
+      handler,
+      fastify,
+      bun,
+    ]),
 ];
 
 /** This checkout against the checkout BEFORE, which shows the cost of a change. */
