@@ -85,7 +85,8 @@ function expectNoReuse({ reusedId }: TestedServer): void {
 /** Expects pets that were added at the same time to be at their URLs. */
 async function expectAllThere(server: TestedServer, pets: readonly AddedPet[]): Promise<void> {
   if (await server.isGetPetGone()) return;
-  const responses = await Promise.all(pets.map(({ id }) => server.request('GET', `/pets/${id}`)));
+  const responses: RawResponse[] = [];
+  for (const { id } of pets) responses.push(await server.request('GET', `/pets/${id}`));
   const lost = responses.findIndex((response) => !isSuccess(response));
   const response = responses[lost];
   if (response === undefined) return;
@@ -432,10 +433,11 @@ export const adding: Chapter = {
           ...['["sold"]', '{}', 'false', '0', '" sold"', '"sold "', '"SOLD"'].map(
             (status) => `{"name":"a","categoryId":1,"status":${status}}`,
           ),
-          '{"Name":"a","CategoryId":1}',
           ...['null', 'true', '5', '"a"', '"{}"', '[]', '[{"name":"a","categoryId":1}]'],
         ]),
       full: async (server) => {
+        // Some JSON libraries ignore the case of member names.
+        await refuseBodies(server, 'invalid_body', ['{"Name":"a","CategoryId":1}']);
         const all = await server.post('{"name":5,"categoryId":"1","status":"gone"}');
         expectMessage(all, /(?=.*\bname\b)(?=.*\bcategoryId\b).*\bstatus\b/, 'all three fields');
         const missing = await server.post('{}');
@@ -682,12 +684,12 @@ export const adding: Chapter = {
         if (await server.isGetPetGone()) return;
         const pet = await server.add();
         const { id, response } = pet;
-        expectHeader(response, 'Location', new RegExp(`/pets/${id}$`), `…/pets/${id}`);
-
-        const location = headerOf(response, 'Location') ?? '';
+        const location = headerOf(response, 'Location');
         const base = `${server.url.origin}${server.basePath}/pets`;
-        if (!URL.canParse(location, base)) return;
-        const { origin, pathname, search } = new URL(location, base);
+        const url = new URL(URL.canParse(location ?? '', base) ? (location ?? '') : '', base);
+        const { origin, pathname, search } = url;
+        const isOfPet = pathname.endsWith(`/pets/${id}`);
+        expect(response, isOfPet, `Location: …/pets/${id}`, `Location: ${location ?? 'none'}`);
         // A proxy before the server may have another host.
         if (origin !== server.url.origin) return;
         const one = await server.exchange(server.targetBytes('GET', `${pathname}${search}`));
@@ -716,9 +718,9 @@ export const adding: Chapter = {
       sources: { specification: 'the specification, Animal: id is unique' },
       specification: async (server) => {
         expectNoReuse(server);
-        const adding = Array.from({ length: 40 }, () => server.add());
+        const adding = server.addMany(40, 40);
         const listing = Array.from({ length: 8 }, () => server.request('GET', '/pets?limit=100'));
-        const [pets, lists] = await Promise.all([Promise.all(adding), Promise.all(listing)]);
+        const [pets, lists] = await Promise.all([adding, Promise.all(listing)]);
         for (const list of lists) {
           expectList(list);
           const listed = petsIn(list).map(({ id }) => id);
@@ -750,8 +752,7 @@ export const adding: Chapter = {
           expect(list, isRight, expected, came, undefined, ['S1', 'S2', 'C30', 'C19']);
         }
         // Some servers begin again after 256 ids.
-        for (let times = 0; times < 2; times++)
-          await Promise.all(Array.from({ length: 40 }, () => server.add()));
+        await server.addMany(80, 40);
         expectNoReuse(server);
       },
       full: async (server) => {

@@ -1,5 +1,6 @@
 /** The rules that the specification states without a gap: S1 to S3 and P3 of docs/contract.md. */
 import type { RawResponse } from './raw-connection.js';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { petStatuses } from '../index.js';
 import { expect, Mismatch } from './outcome.js';
 import type { Chapter } from './rule.js';
@@ -116,6 +117,8 @@ async function causesOfShortList(server: TestedServer): Promise<readonly string[
   const before = (await server.list('?limit=100')).length;
   await server.add();
   for (const status of petStatuses) await server.add({ status });
+  // A list that is cached grows later.
+  await sleep(1_500);
   const after = (await server.list('?limit=100')).length;
   return ['C31', ...(after > before ? ['S1'] : [])];
 }
@@ -204,11 +207,10 @@ export const specification: Chapter = {
           const limit = query.includes('limit') ? 2 : 20;
           expect(response, length <= limit, `at most ${limit} pets`, `${length} pets`);
           const least = Math.min(limit, sold);
-          // With a limit, a filter is to blame that comes after it.
-          const breaks = query.includes('limit') ? 'C7' : undefined;
+          // The limit alone was right above, so the filter is to blame.
           const summaries = { came: `${length} pets` };
           if (length < least)
-            throw new Mismatch(response, `${least} of ${sold} pets`, summaries, ['S1'], breaks);
+            throw new Mismatch(response, `${least} of ${sold} pets`, summaries, ['S1'], 'C7');
         }
       },
     },
@@ -225,8 +227,10 @@ export const specification: Chapter = {
           const response = await server.request('GET', `/pets/${id}`);
           // There may be such a pet.
           const [pet] = petsIn(response);
-          if (!isSuccess(response) || pet?.id !== id)
-            server.expectError(response, 404, 'not_found');
+          if (isSuccess(response) && pet?.id === id) continue;
+          // The specification does not say if an id may be 0 or negative.
+          if (server.level !== 'full' && id <= 0n && response.status === 400) continue;
+          server.expectError(response, 404, 'not_found');
         }
       },
     },

@@ -39,7 +39,7 @@ export function testPetstore(options: TestedPetstore): void {
   // Jest calls a function that declares a parameter with a callback.
   for (const { rule, description } of selectedRules(options))
     test(`${rule.number} ${description.sentence}`, async (...[context]) => {
-      prepared ??= prepare(server, runner);
+      prepared ??= prepare(server, runner, options);
       await prepared;
 
       const { outcome, reason = '', failure } = await runner.check(rule);

@@ -26,7 +26,7 @@ export {
 export async function* verifyPetstore(options: PetstoreUnderTest): AsyncGenerator<Verdict> {
   const server = testedServerOf(options);
   const runner = new RuleRunner(server);
-  await prepare(server, runner);
+  await prepare(server, runner, options);
   for (const { rule, description } of selectedRules(options))
     yield { ...description, ...(await runner.check(rule)) };
 }
