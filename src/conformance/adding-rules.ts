@@ -690,8 +690,10 @@ export const adding: Chapter = {
         const { origin, pathname, search } = url;
         const isOfPet = pathname.endsWith(`/pets/${id}`);
         expect(response, isOfPet, `Location: …/pets/${id}`, `Location: ${location ?? 'none'}`);
-        // A proxy before the server may have another host.
-        if (origin !== server.url.origin) return;
+        // A proxy before the server may have another host, or add the beginning of the path.
+        const own = `${server.basePath}/pets/${id}`;
+        const isBeforeOwn = pathname !== own && pathname.endsWith(own);
+        if (origin !== server.url.origin || isBeforeOwn) return;
         const one = await server.exchange(server.targetBytes('GET', `${pathname}${search}`));
         const [found] = isSuccess(one) ? petsIn(one) : [];
         const came = `${one.status} at ${location}`;
