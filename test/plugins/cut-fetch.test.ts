@@ -4,6 +4,7 @@ import { inspect } from 'node:util';
 import { test } from 'node:test';
 import { createPetstore } from '../../dist/index.js';
 import { faultsPlugin } from '../../dist/plugins/faults.js';
+import '../support/built.js';
 import { atEnd, type Ending } from '../support/at-end.js';
 
 const pet = '{"name":"Rex","categoryId":5}';

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { memoryStorage } from '../../dist/index.js';
+import { childEnvironment } from '../support/environment.js';
 import { key, start, storedPets } from '../support/fixture.js';
 import { root } from '../support/process.js';
 
@@ -251,7 +252,7 @@ test('the curl commands do what the page does', async (t) => {
   const running = await start(t);
   const url = `http://127.0.0.1:${running.port}/v1/pets`;
   const shell = async (command: string) => {
-    const env = { ...process.env, PETSTORE_KEY: key };
+    const env = childEnvironment({ PETSTORE_KEY: key });
     return (await promisify(execFile)('sh', ['-c', command], { env })).stdout;
   };
   const name = `it's "x" $HOME \\ \u0000 {a,b} 猫`;
