@@ -132,7 +132,8 @@ describe('the shutdown', { concurrency: 8 }, () => {
   testInFolder(
     'C75 exits with 1 if requests are cut at the timeout, and logs their number',
     {
-      'plugin.mjs': 'export default ({ around }) => around(() => new Promise(() => {}));',
+      'plugin.mjs': `export default ({ around, log }) =>
+        around(() => new Promise(() => log('info', 'a request waits', {})));`,
     },
     async (here, t) => {
       const server = await here.start('--storage memory: --plugin ./plugin.mjs');
@@ -140,7 +141,10 @@ describe('the shutdown', { concurrency: 8 }, () => {
         await open(t, server, requestBytes('GET', '/v1/pets', { authorization }));
       // A connection without a request is not counted.
       await open(t, server, '');
-      await server.waitForLog('listening');
+      await until(
+        'both requests to arrive',
+        () => server.log.filter(({ msg }) => msg === 'a request waits').length === 2,
+      );
       const ended = server.end();
       assert.equal((await ended).code, 1);
       const { level, requests } = await server.waitForLog(
