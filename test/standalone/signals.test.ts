@@ -242,7 +242,10 @@ describe('the shutdown', { concurrency: 8 }, () => {
         "import { register } from 'node:module'; register('./hook.mjs', import.meta.url);",
     },
     async (here) => {
-      const env = { NODE_OPTIONS: `--import ${pathToFileURL(here.at('hooks.mjs')).href}` };
+      // Node 26 deprecates `register`, and Node 20 has nothing else.
+      const env = {
+        NODE_OPTIONS: `--no-deprecation --import ${pathToFileURL(here.at('hooks.mjs')).href}`,
+      };
       const server = await here.start('--storage memory:', env);
       assert.equal(await server.status('/healthz'), 200);
       server.signal('SIGHUP');
