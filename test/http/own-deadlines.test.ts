@@ -10,7 +10,10 @@ import type { Client } from '../support/client.js';
 import { sendRequest, requestBytes, connectTo, start } from '../support/fixture.js';
 import { petJson, blockedKeys } from '../support/scenes.js';
 
-/** Starts a petstore on a Node whose server has no timers, and returns a function to skip time. */
+/**
+ * Starts a petstore on a Node whose server has no timers, and returns a function that advances its
+ * clock.
+ */
 async function startWithoutTimers(t: TestContext, options: Partial<PetstoreOptions> = {}) {
   const { createServer } = http;
   http.createServer = (...given: readonly unknown[]) => {
@@ -25,12 +28,12 @@ async function startWithoutTimers(t: TestContext, options: Partial<PetstoreOptio
   const real = performance.now.bind(performance);
   let ahead = 0;
   t.mock.method(performance, 'now', () => real() + ahead);
-  const skip = async (seconds: number): Promise<void> => {
+  const advance = async (seconds: number): Promise<void> => {
     // The petstore sweeps twice a second, and counts from its first sweep.
     await sleep(1_100);
     ahead += 1_000 * seconds;
   };
-  return { ...running, skip };
+  return { ...running, advance };
 }
 
 async function expectTimeout(client: Client): Promise<void> {
@@ -51,9 +54,9 @@ test('C44 ends late heads and silence without a timer of Node', async (t) => {
   for (const client of [idle, kept]) await client.expect('200 []');
   kept.send('GET /v1/pets HTTP/1.1\r\nX: ');
 
-  await running.skip(7);
+  await running.advance(7);
   kept.send('a');
-  await running.skip(2);
+  await running.advance(2);
   await idle.send(get).expect('200 []');
   await Promise.all([silent.closed(), expectTimeout(first), expectTimeout(kept)]);
   await idle.send(get).expect('200 []');
@@ -69,7 +72,7 @@ test('C44 gives a head 10 s from the previous response if it began before that r
   await sendRequest(running.port, 'GET', '/healthz');
   unblock();
   await client.expect('200 []');
-  await running.skip(10);
+  await running.advance(10);
   await expectTimeout(client);
 });
 
@@ -96,9 +99,9 @@ test('C44 ends late bodies without a timer of Node, whatever `complete` is', asy
       ),
     );
     const whole = await connectTo(t, running, post.slice(0, -1));
-    await running.skip(28);
+    await running.advance(28);
     await whole.send(post.slice(-1)).expect(201);
-    await running.skip(2);
+    await running.advance(2);
     await Promise.all(late.map(expectTimeout));
     // The server does not wait for a request that it has responded to.
     await whole.send(post).expect(201);

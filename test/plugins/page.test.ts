@@ -322,6 +322,8 @@ test(
       const refused = page.waitForResponse((response) => response.status() === 400);
       await keys('Enter');
       await refused;
+      // The page ignores the key until it has read the response.
+      await page.locator('#add:enabled').waitFor();
     }
     assert.deepEqual(await storedPets(own), []);
     await category.fill('9223372036854775807');
