@@ -1,13 +1,13 @@
 /** The public API of the package's main entry. docs/reference.md lists it by task. */
 
 // A petstore: its options, keys, log and ports.
-export { createPetstore, type Petstore } from './petstore.js';
+export { createPetstore, type Petstore } from './service/index.js';
 export type { PetstoreOptions } from './options.js';
 export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export type { Log, LogLevel } from './log.js';
 export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 
-export { parseTime, timeRule } from './times.js';
+export { parseTime, timeRule } from './clock.js';
 
 // Errors.
 export {

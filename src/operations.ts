@@ -10,6 +10,7 @@ import {
   parameter,
   response,
   schemaRef,
+  type OpenApiDocument,
   type OpenApiValue,
 } from './openapi.js';
 import {
@@ -31,7 +32,6 @@ import {
   type PetField,
   type PetFilter,
 } from './pet.js';
-import type { Hooks } from './plugin.js';
 import { jsonReply, replyTo, SharedResponse, type Reply } from './reply.js';
 import type { Query } from './request.js';
 import {
@@ -254,12 +254,13 @@ function keyUseOf(
 /**
  * Returns the routes of the two probes and of the OpenAPI document.
  * @param ready Rejects while reads or writes cannot be expected to succeed.
+ * @param described Returns the document with the changes of plugins.
  */
 export function publicRoutes(
   ready: () => Promise<void>,
   routes: Routes,
   urls: readonly string[],
-  hooks: Hooks,
+  described: (document: OpenApiDocument) => OpenApiDocument,
 ): CheckedRoute[] {
   const healthy = jsonReply(200, toByteString('{"status":"ok"}'));
   let cached: { readonly key: string; readonly reply: SharedResponse } | undefined;
@@ -270,7 +271,7 @@ export function publicRoutes(
     if (cached?.key === key) return cached.reply;
     const document = openApiDocument(pathsOf(present, basePath), [...urls, basePath]);
     const deprecated = present.filter(({ deprecation }) => deprecation !== undefined);
-    const text = documentJson(hooks.described(document), deprecated.map(documentPath));
+    const text = documentJson(described(document), deprecated.map(documentPath));
     cached = { key, reply: new SharedResponse(jsonReply(200, toByteString(text))) };
     return cached.reply;
   };

@@ -17,7 +17,10 @@ test('docs/architecture.md names each file that a GET and a POST with a storage 
   const filesOf = (request: string): readonly string[] =>
     request.match(/(?<=^ {2}).*(?=\.js$)/gm) ?? [];
   const [get = [], post = []] = stdout.split(/^(?=POST)/m).map(filesOf);
-  assert.ok(get.includes('request-service') && post.includes('journal/journal'), stdout + stderr);
+  assert.ok(
+    get.includes('service/request-service') && post.includes('journal/journal'),
+    stdout + stderr,
+  );
   const architecture = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
   const chapter = /^## Four stories$.*/ms.exec(architecture)?.[0] ?? '';
   for (const file of [...get, ...post])

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import { codeOf, parseJson, type JsonValue } from '../index.js';
 import { readRegularFile, replaceFile } from './files.js';
 import { Refusal, plainReason, program, quote, refuse } from './output.js';
-import { timeOf } from '../times.js';
+import { timeOf } from '../clock.js';
 
 /** The default of `--keys-file`. */
 export const defaultKeysPath = 'data/keys.json';

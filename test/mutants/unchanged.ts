@@ -229,13 +229,13 @@ export const unchanged: readonly Unchanged[] = [
     why: 'No field reads undefined as a value.',
   },
   {
-    file: 'plugin.ts',
+    file: 'service/hooks.ts',
     text: 'if (this.#wrappers.length === 0) {',
     becomes: 'if (false) {',
     why: speed,
   },
   {
-    file: 'plugin.ts',
+    file: 'service/hooks.ts',
     text: 'if (this.#makers.length === 0)',
     becomes: 'if (false)',
     why: speed,

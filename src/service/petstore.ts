@@ -1,11 +1,11 @@
 /** Assembles a petstore: its stores, its ports and shutdown. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Endpoint, type Listening, type ListenOptions } from './http/index.js';
+import { Endpoint, type Listening, type ListenOptions } from '../http/index.js';
 import { IsolatedStores } from './isolated-stores.js';
-import { memoryStorage } from './memory/index.js';
-import { isolatedOptions, resolveOptions, type PetstoreOptions } from './options.js';
+import { memoryStorage } from '../memory/index.js';
+import { isolatedOptions, resolveOptions, type PetstoreOptions } from '../options.js';
 import { Lifecycle } from './request-service.js';
-import type { PetStorage } from './storage.js';
+import type { PetStorage } from '../storage.js';
 import { Store } from './store.js';
 
 /** The time for which `close` waits for requests in flight; the process has 10 s in all. */

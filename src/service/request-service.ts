@@ -1,11 +1,11 @@
 /** Takes the requests of one store through all steps. */
 import { clearTimeout, setTimeout } from 'node:timers';
-import { refusalOf, tokenOf } from './auth.js';
-import { detailOf, isPetstoreError, type PetstoreError } from './errors.js';
-import { stoppingError, type RoutedReply, type PetstoreService } from './http/index.js';
-import type { ResolvedOptions } from './options.js';
-import { storageReset, type Hooks, type SentReply } from './plugin.js';
-import { internalErrorReply, replyTo, withLinksBelow, type Reply } from './reply.js';
+import { refusalOf, tokenOf } from '../auth.js';
+import { detailOf, isPetstoreError, type PetstoreError } from '../errors.js';
+import { stoppingError, type RoutedReply, type PetstoreService } from '../http/index.js';
+import type { ResolvedOptions } from '../options.js';
+import type { SentReply } from '../plugin.js';
+import { internalErrorReply, replyTo, withLinksBelow, type Reply } from '../reply.js';
 import {
   checkExpectation,
   Query,
@@ -13,8 +13,9 @@ import {
   readOptionalBody,
   splitTarget,
   type Message,
-} from './request.js';
-import type { Resource, Routes } from './router.js';
+} from '../request.js';
+import type { Resource, Routes } from '../router.js';
+import { storageReset, type Hooks } from './hooks.js';
 
 /**
  * The reply to a request that arrived before a reset (C71). The connection closes, because the

@@ -1,13 +1,15 @@
 /** One store of pets: its routes, its plugins and the path of its requests. */
-import { jsonStoreOf } from './engine/index.js';
-import { stoppingError } from './http/index.js';
-import { petRoutes, publicRoutes, StoreRun } from './operations.js';
-import type { ResolvedOptions } from './options.js';
-import { checkedRoute, Hooks, type PluginHost, type PortSummary } from './plugin.js';
+import { jsonStoreOf } from '../engine/index.js';
+import { stoppingError } from '../http/index.js';
+import { petRoutes, publicRoutes, StoreRun } from '../operations.js';
+import type { ResolvedOptions } from '../options.js';
+import type { PluginHost, PortSummary } from '../plugin.js';
+import { Hooks } from './hooks.js';
+import { checkedRoute } from './plugin-routes.js';
 import { sharedCheck } from './readiness.js';
 import { RequestService, type Lifecycle } from './request-service.js';
-import { Routes, type Route } from './router.js';
-import type { PetStorage } from './storage.js';
+import { Routes, type Route } from '../router.js';
+import type { PetStorage } from '../storage.js';
 
 /** A store of pets, whose plugins start by `start`. */
 export class Store {
@@ -48,7 +50,12 @@ export class Store {
     const storageReady = sharedCheck(async () => storage.ready?.());
     const ours = [
       ...petRoutes(jsonStoreOf(storage), run, clock, keyClock, isClosed),
-      ...publicRoutes(() => this.#checkReady(storageReady), routes, baseUrls, this.hooks),
+      ...publicRoutes(
+        () => this.#checkReady(storageReady),
+        routes,
+        baseUrls,
+        (document) => this.hooks.described(document),
+      ),
     ];
     for (const route of ours) routes.add(route);
 

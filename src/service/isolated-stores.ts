@@ -1,11 +1,11 @@
 /** A store for the name of each API key, for tests that run in parallel (C88). */
-import { tokenOf, type VerifyKey } from './auth.js';
-import { PetstoreError } from './errors.js';
-import type { PetstoreService, RoutedReply } from './http/index.js';
-import type { SentReply } from './plugin.js';
-import type { Reply } from './reply.js';
+import { tokenOf, type VerifyKey } from '../auth.js';
+import { PetstoreError } from '../errors.js';
+import type { PetstoreService, RoutedReply } from '../http/index.js';
+import type { SentReply } from '../plugin.js';
+import type { Reply } from '../reply.js';
 import type { RequestService } from './request-service.js';
-import type { Message } from './request.js';
+import type { Message } from '../request.js';
 import type { Store } from './store.js';
 
 /** The largest number of stores, because clients make them. */
