@@ -7,6 +7,7 @@ export { digestOfKey, KeyRing, type KeyEntry, type VerifyKey } from './auth.js';
 export type { Log, LogLevel } from './log.js';
 export type { Listening, ListenOptions, TlsPair } from './http/index.js';
 
+// Times of RFC 3339.
 export { parseTime, timeRule } from './clock.js';
 
 // Errors.

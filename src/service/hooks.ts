@@ -162,7 +162,8 @@ export class Hooks {
       return operation.handler(request);
     }
 
-    const body = operation.readsBody === undefined ? undefined : request.body;
+    const { readsBody = false } = operation;
+    const body = readsBody === false ? undefined : request.body;
     const accepted = this.#requestOf(message, resource.path, request.keyName, body);
 
     const carryOut: HeldRun = async (holds) => {

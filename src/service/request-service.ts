@@ -134,7 +134,7 @@ export class RequestService implements PetstoreService {
     }
   }
 
-  /** Returns the reply to a request that no step was taken for, because of an error. */
+  /** Returns the reply to a request that failed before its first step. */
   refuse(message: Message, error: unknown): RoutedReply {
     this.#inFlight++;
     return this.#complete(this.#failureReply(error), message);

@@ -115,6 +115,28 @@ test('sends the status, headers and bytes of a Response that a handler returns',
   assert.equal((await petstore.fetch('http://any/gone')).status, 204);
 });
 
+test('around gets the body only of an operation that reads a body', async () => {
+  const bodies: unknown[] = [];
+  const watching: Plugin = ({ around, route }) => {
+    around(({ body }, next) => {
+      bodies.push(body);
+      return next();
+    });
+    const handler = () => json({});
+    for (const readsBody of [undefined, false, true, 'optional'] as const)
+      route({
+        path: `/v1/${readsBody}`,
+        methods: { POST: readsBody === undefined ? { handler } : { handler, readsBody } },
+      });
+  };
+  const petstore = createPetstore({ keys: ['secret'], plugins: [watching] });
+  for (const name of ['undefined', 'false', 'true', 'optional']) {
+    const init = { method: 'POST', headers: jsonHeaders, body: '{}' };
+    assert.equal((await petstore.fetch(`http://any/v1/${name}`, init)).status, 200);
+  }
+  assert.deepEqual(bodies, [undefined, undefined, '{}', '{}']);
+});
+
 test('json rejects a value without JSON, a bigint beyond int64 and a cycle', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
