@@ -153,8 +153,13 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
         for (const pid of pids().filter(isAlive)) process.kill(pid, 'SIGKILL');
       });
       await until('a server', () => pids().length === 2);
-      await runner.end(signal);
-      await until('the end of the file and its servers', () => !pids().some(isAlive));
+      const ended = await runner.end(signal);
+      try {
+        await until('the end of the file and its servers', () => !pids().some(isAlive));
+      } catch (error) {
+        t.diagnostic(`living:\n${processTable(pids())}\nrunner: ${JSON.stringify(ended)}`);
+        throw error;
+      }
     },
   );
 }
@@ -163,4 +168,10 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 function isAlive(pid: number): boolean {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
   return /^[^Z\s]/.test(stdout);
+}
+
+/** Returns the state and the command of each process, to explain a failure. */
+function processTable(pids: readonly number[]): string {
+  const args = ['-o', 'pid,ppid,stat,wchan,args', '-p', pids.join()];
+  return spawnSync('ps', args, { encoding: 'utf8' }).stdout;
 }

@@ -8,6 +8,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { atEnd, type Ending } from './at-end.js';
 import { childEnvironment } from './environment.js';
@@ -60,11 +61,8 @@ const graceMs = 5_000;
 async function endAll(signal: NodeJS.Signals): Promise<void> {
   isEnding = true;
   for (const each of living) each.signal('SIGTERM');
-  const kill = setTimeout(() => {
-    for (const each of living) each.signal('SIGKILL');
-  }, graceMs);
-  await Promise.allSettled(Array.from(living, ({ ended }) => ended));
-  clearTimeout(kill);
+  await Promise.race([Promise.allSettled(Array.from(living, ({ ended }) => ended)), wait(graceMs)]);
+  for (const each of living) each.signal('SIGKILL');
   // The listener ran once, so the signal now ends the process.
   process.kill(process.pid, signal);
 }
