@@ -65,6 +65,17 @@ const checks: StorageChecks<'insertOnce'> = {
       await assert.rejects(async () => methods.insertOnce?.(tom, keyUse('a', 'other')), mismatch);
     assert.equal((await storage.insertOnce(rex, keyUse('a', 'one'))).id, 1n);
     assert.deepEqual(await idsIn(storage), [1n]);
+
+    // The second use may reach the storage before the first one has ended.
+    const outcomes = await Promise.allSettled([
+      storage.insertOnce(rex, keyUse('b', 'one')),
+      storage.insertOnce(tom, keyUse('b', 'other')),
+    ]);
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
+    assert.equal(refused.length, 1, 'one of two bodies for a key must be rejected');
+    for (const { reason } of refused)
+      assert.match(reason.code, /^idempotency_(?:mismatch|in_flight)$/);
+    assert.deepEqual(await idsIn(storage), [1n, 2n]);
   },
 
   'insertOnce stores a pet for each key, also if the bodies are equal': async (storage) => {
@@ -77,6 +88,11 @@ const checks: StorageChecks<'insertOnce'> = {
       ],
       [2n, 1n],
     );
+    // The key of the next use differs from the key of `first` in its last digit.
+    const first = keyUse('a');
+    const lastDigit = first.key.endsWith('0') ? '1' : '0';
+    const near = { ...first, key: `${first.key.slice(0, -1)}${lastDigit}` };
+    assert.equal((await storage.insertOnce(rex, near)).id, 3n);
   },
 
   'insertOnce keeps a key for 24 hours from its first use': async (storage) => {
@@ -146,6 +162,7 @@ const checks: StorageChecks<'insertOnce'> = {
       { ...good, key: good.key.toUpperCase() },
       { ...good, key: `${good.key}0` },
       { ...good, key: `${good.key.slice(1)}\n` },
+      { ...good, key: undefined },
       { ...good, body: undefined },
       { ...good, body: `${good.body.slice(1)}g` },
       { ...good, at: -1 },
@@ -154,14 +171,17 @@ const checks: StorageChecks<'insertOnce'> = {
       { ...good, at: 1e15 },
       { ...good, at: '0' },
     ];
-    for (const use of bad)
-      await assert.rejects(
-        // A caller without types may pass any value.
-        storage.insertOnce(rex, use as IdempotencyKeyUse),
-        TypeError,
-        JSON.stringify(use),
-      );
-    await assert.rejects(storage.insertOnce({ ...rex, name: '\ud800' }, good), TypeError);
+    for (const methods of withTexts(storage)) {
+      for (const use of bad)
+        await assert.rejects(
+          // A caller without types may pass any value.
+          async () => methods.insertOnce?.(rex, use as IdempotencyKeyUse),
+          TypeError,
+          JSON.stringify(use),
+        );
+      const draft = { ...rex, name: '\ud800' };
+      await assert.rejects(async () => methods.insertOnce?.(draft, good), TypeError);
+    }
     assert.deepEqual(await idsIn(storage), []);
     assert.equal((await storage.insertOnce(rex, keyUse('a', 'other'))).id, 1n);
     assert.equal((await storage.insertOnce(rex, { ...keyUse('b'), at: 0 })).id, 2n);
@@ -172,7 +192,10 @@ const checks: StorageChecks<'insertOnce'> = {
       storage.insertOnce(rex, keyUse(`k${index}`)),
     );
     const closing = storage.close();
-    assert.equal((await Promise.all(inserts)).length, 20);
+    assert.deepEqual(
+      (await Promise.all(inserts)).map(({ id }) => id),
+      Array.from({ length: 20 }, (_, index) => BigInt(index + 1)),
+    );
     await closing;
     for (const key of ['k0', 'new']) {
       for (const methods of withTexts(storage))

@@ -1,6 +1,7 @@
 /** Tests of `insert`. */
 import assert from 'node:assert/strict';
-import type { PetDraft } from '../index.js';
+import { inspect } from 'node:util';
+import { petJson, type PetDraft } from '../index.js';
 import { int64Limits, numberedDrafts, storedPets, rex, type TestWith } from './storage-tester.js';
 
 const categories = [...int64Limits, 2n ** 53n + 1n, 0n].map(
@@ -11,11 +12,17 @@ const names = [
   ' ',
   '\u0000',
   '"\\/\b\n\u2028',
+  '\r\n',
   'Tüm',
+  'e\u0301',
   '猫',
   '🐈',
   '\uFEFF',
   '\uFFFF',
+  '007',
+  'null',
+  'a%20b+c',
+  '<b>&amp;',
   'x'.repeat(70_000),
 ];
 const edgeCases = [...categories, ...names.map((name) => ({ ...rex, name }))];
@@ -24,9 +31,12 @@ const edgeCases = [...categories, ...names.map((name) => ({ ...rex, name }))];
 export function testInsert(testWith: TestWith): void {
   testWith('insert returns the whole pet, and get and list find it', [], async (storage) => {
     const pet = { id: 1n, ...rex };
+    const draft: { name: string } & PetDraft = { ...rex };
 
     await storage.ready?.();
-    assert.deepEqual(await storage.insert(rex), pet);
+    assert.deepEqual(await storage.insert(draft), pet);
+    assert.deepEqual(draft, rex, 'insert changed the draft');
+    draft.name = 'changed after the insert';
     assert.deepEqual(await storage.get(1n), pet);
     assert.deepEqual(await storage.list({ limit: 20 }), [pet]);
     assert.equal(storage.size ?? 1, 1);
@@ -34,11 +44,18 @@ export function testInsert(testWith: TestWith): void {
 
   testWith(
     'insert keeps any int64 and any text exactly, and adds no status',
-    edgeCases,
+    [],
     async (storage) => {
-      for (const [at, pet] of storedPets(edgeCases).entries())
-        assert.deepEqual(await storage.get(BigInt(at + 1)), pet);
-      assert.deepEqual(await storage.list({ limit: 99 }), storedPets(edgeCases));
+      const pets = storedPets(edgeCases);
+
+      const inserted = await Promise.all(edgeCases.map((draft) => storage.insert(draft)));
+      assert.deepEqual(inserted, pets);
+      for (const pet of pets) {
+        assert.deepEqual(await storage.get(pet.id), pet);
+        if (storage.texts !== undefined)
+          assert.equal(await storage.texts.get(pet.id), petJson(pet.id, pet));
+      }
+      assert.deepEqual(await storage.list({ limit: 99 }), pets);
     },
   );
 
@@ -51,6 +68,7 @@ export function testInsert(testWith: TestWith): void {
 
       assert.deepEqual(await Promise.all(drafts.map((draft) => storage.insert(draft))), pets);
       assert.deepEqual(await storage.list({ limit: 300 }), pets);
+      assert.equal(storage.size ?? 300, 300);
     },
   );
 
@@ -62,11 +80,16 @@ export function testInsert(testWith: TestWith): void {
         { name: 5 },
         { name: '\ud800' },
         { categoryId: 1 },
-        { categoryId: 2n ** 63n },
-        { status: 'gone' },
+        ...[2n ** 63n, -(2n ** 63n) - 1n].map((categoryId) => ({ categoryId })),
+        ...['gone', '', null].map((status) => ({ status })),
       ];
       for (const draft of [null, {}, ...wrong.map((member) => ({ ...rex, ...member }))])
-        await assert.rejects(storage.insert(draft as PetDraft), TypeError);
+        for (const methods of [storage, storage.texts ?? storage])
+          await assert.rejects(
+            async () => methods.insert(draft as PetDraft),
+            TypeError,
+            inspect(draft),
+          );
 
       assert.deepEqual(await storage.list({ limit: 5 }), storedPets([rex]));
       assert.equal((await storage.insert(rex)).id, 2n);

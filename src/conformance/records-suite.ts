@@ -1,5 +1,6 @@
 /** The suite for the optional member `records`. */
 import assert from 'node:assert/strict';
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import {
   int64OfJsonNumber,
@@ -11,7 +12,14 @@ import {
   type RecordKind,
 } from '../index.js';
 import { testMember, type StorageChecks } from './optional-member.js';
-import { invalidQueries, unavailable, type OpenStorage } from './storage-tester.js';
+import {
+  int64Limits,
+  invalidQueries,
+  rex,
+  storedPets,
+  unavailable,
+  type OpenStorage,
+} from './storage-tester.js';
 
 /** A record with one text. */
 const notes: RecordKind<string> = {
@@ -39,7 +47,14 @@ const checks: StorageChecks<'records'> = {
     );
     await kept.opened;
     assert.equal(await kept.get(300n), notes.json(300n, texts[299] ?? ''));
-    assert.equal(await kept.get(301n), undefined);
+    assert.deepEqual(await kept.list({ limit: 300 }), { texts: stored.map(({ json }) => json) });
+  },
+
+  'records.get returns undefined for an id that no record has': async (storage) => {
+    const kept = storage.records('notes', notes);
+    for (const text of ['a', 'b']) await kept.insert(text);
+    for (const id of [...int64Limits, -2n, -1n, 0n, 3n, 2n ** 32n + 1n])
+      assert.equal(await kept.get(id), undefined, `the id ${id}`);
   },
 
   'records.list returns records by ascending id, and the cursor of the next page': async (
@@ -63,21 +78,41 @@ const checks: StorageChecks<'records'> = {
   },
 
   'records of one name are separate from other names and from pets': async (storage) => {
-    const [one, other] = [storage.records('notes', notes), storage.records('others', notes)];
-    await storage.insert({ name: 'Rex', categoryId: 1n });
-    await one.insert('a');
-    assert.equal((await other.insert('b')).id, 1n);
-    assert.equal(await one.get(1n), notes.json(1n, 'a'));
-    assert.equal((await storage.list({ limit: 9 })).length, 1);
-    await assert.rejects(storage.records('notes', notes).opened, { code: 'storage_in_use' });
-    await one.insert('b');
+    const names = ['notes', 'note', 'pets', 'x'.repeat(40)];
+    const all = names.map((name) => storage.records(name, notes));
+    await storage.insert(rex);
+    for (const [at, records] of all.entries())
+      assert.equal((await records.insert(`text ${at}`)).id, 1n, names[at]);
+    for (const [at, records] of all.entries()) {
+      const json = notes.json(1n, `text ${at}`);
+      assert.equal(await records.get(1n), json, names[at]);
+      assert.deepEqual(await records.list({ limit: 9 }), { texts: [json] }, names[at]);
+    }
+
+    assert.equal((await storage.insert(rex)).id, 2n);
+    assert.deepEqual(await storage.list({ limit: 9 }), storedPets([rex, rex]));
+    assert.equal(storage.size ?? 2, 2);
+  },
+
+  'records rejects a name that is in use': async (storage) => {
+    const first = storage.records('notes', notes);
+    await first.insert('a');
+    const second = storage.records('notes', notes);
+    await assert.rejects(second.opened, { name: 'PetstoreError', code: 'storage_in_use' });
+    await assert.rejects(second.insert('b'), unavailable);
+    await assert.rejects(second.get(1n), unavailable);
+    await assert.rejects(second.list({ limit: 1 }), unavailable);
+    assert.equal((await first.insert('c')).id, 2n);
   },
 
   'records rejects a name that is not safe as a file extension': async (storage) => {
     for (const bad of ['', 'lock', 'Notes', 'a.b', 'a/b', '..', 'torn-1', 'x'.repeat(41)]) {
       const kept = storage.records(bad, notes);
+      // A rejection that no plugin waits for must not end the process.
+      await nextTick();
       await assert.rejects(kept.opened, TypeError, bad);
       await assert.rejects(kept.insert('a'), unavailable);
+      await assert.rejects(kept.get(1n), unavailable);
       await assert.rejects(kept.list({ limit: 1 }), unavailable);
     }
   },
@@ -93,7 +128,11 @@ const checks: StorageChecks<'records'> = {
       const odd = storage.records('odd', kind);
       for (const text of [
         '',
+        '{"id":ID}',
+        ' {"id":ID,"a":1}',
+        '{"a":1,"id":ID}',
         '{"id":ID,"a":\n1}',
+        '{"id":ID,"a":\t1}',
         '{"id":ID,"a":"猫"}',
         '{"id":ID,"a":"Größe"}',
         '{"id":7,"a":1}',
@@ -157,13 +196,21 @@ const checks: StorageChecks<'records'> = {
     );
   },
 
-  'close closes the records, and later calls reject': async (storage) => {
+  'close finishes inserts of records in flight and rejects later calls': async (storage) => {
     const kept = storage.records('notes', notes);
-    const adding = Promise.all(['a', 'b'].map((text) => kept.insert(text)));
-    await adding;
+    await kept.insert('a');
     await storage.ready?.();
-    await storage.close();
-    await assert.rejects(kept.insert('c'), unavailable);
+
+    const inserting = ['b', 'c'].map((text) => kept.insert(text));
+    // Without this tick, the inserts might wait for the records to open.
+    await nextTick();
+    const closing = storage.close();
+    assert.deepEqual(
+      (await Promise.all(inserting)).map(({ id }) => id),
+      [2n, 3n],
+    );
+    await closing;
+    await assert.rejects(kept.insert('d'), unavailable);
     await assert.rejects(kept.get(1n), unavailable);
     await assert.rejects(kept.list({ limit: 1 }), unavailable);
     await assert.rejects(storage.records('others', notes).opened, unavailable);

@@ -25,7 +25,8 @@ export function storageTester(open: OpenStorage): TestWith {
   };
 }
 
-export const rex: PetDraft = { name: 'Rex', categoryId: 5n, status: 'available' };
+/** A draft. Frozen, so that a storage that changes it fails at once. */
+export const rex: PetDraft = Object.freeze({ name: 'Rex', categoryId: 5n, status: 'available' });
 
 /** The smallest and the greatest int64. */
 export const int64Limits = [-(2n ** 63n), 2n ** 63n - 1n];
