@@ -5,6 +5,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
+import { setImmediate } from 'node:timers/promises';
 import {
   codeOf,
   parseDraft,
@@ -89,8 +90,11 @@ export const run: Run = async (settings, [path, ...others]) => {
   let before = 0;
 
   try {
-    for (const { drafts, done } of readBatches(file))
+    for (const { drafts, done } of readBatches(file)) {
       showBar('checking', done, countOf((total += drafts.length), 'pet'));
+      // Listeners to signals run between batches.
+      await setImmediate();
+    }
 
     const source = { digest: digestOf(file), startDigests: startDigestsOf(file) };
     const target = await named.openImport(source, logTo(process.stderr));

@@ -142,15 +142,32 @@ const besideBar = 34;
 const minBar = 5;
 const maxBar = 30;
 
+/** True while the terminal shows a line of progress. */
+let isProgressShown = false;
+
 /**
  * Shows progress in one line of standard error, if that is a terminal with escape sequences. The
  * line is cut at the width of the terminal, because a line that wraps could not be replaced. An
- * empty text clears the line.
+ * empty text clears the line, and so does a signal that ends the process.
  */
 export function showProgress(text: string): void {
   if (!process.stderr.isTTY || isDumb()) return;
   const line = [...printable(text)].slice(0, columns() - 1).join('');
+  if (text !== '' && !isProgressShown) listenToEnd('on');
   process.stderr.write(`\r${line}\u001b[K`);
+  if (text === '' && isProgressShown) listenToEnd('off');
+  isProgressShown = text !== '';
+}
+
+/** Adds or removes the listener to the signals that end the process. */
+function listenToEnd(change: 'on' | 'off'): void {
+  for (const signal of ['SIGINT', 'SIGTERM']) process[change](signal, clearAndEnd);
+}
+
+/** Clears the progress. The signal then ends the process, unless a command listens to it. */
+function clearAndEnd(signal: NodeJS.Signals): void {
+  showProgress('');
+  if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
 }
 
 /**

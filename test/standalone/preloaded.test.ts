@@ -1,7 +1,7 @@
 // Tests the process with functions of Node replaced by a module that is loaded first.
 import assert from 'node:assert/strict';
 import { pathToFileURL } from 'node:url';
-import { StartedProcess } from '../support/process.js';
+import { apiKey, StartedProcess } from '../support/process.js';
 import { testInFolder, type WorkingFolder } from '../support/working-folder.js';
 
 /** Returns the variables that load `preload.mjs` of the folder before the program. */
@@ -38,6 +38,34 @@ process.on('exit', () => fs.writeFileSync('calls', calls.join('\\n')));`,
     ]);
   },
 );
+
+for (const line of [
+  'import in.jsonl',
+  'copy --from file:a.jsonl --to file:b.jsonl',
+  `verify URL --key ${apiKey}`,
+])
+  for (const signal of ['SIGINT', 'SIGTERM'])
+    testInFolder(
+      `clears the progress if ${signal} ends the process: ${line}`,
+      {
+        'in.jsonl': '{"name":"a","categoryId":1}\n'.repeat(10_000),
+        'preload.mjs': `const { stderr } = process;
+const write = stderr.write.bind(stderr);
+stderr.write = (text, ...rest) => {
+  if (/\\d (pets?|rules)/.test(text)) process.kill(process.pid, '${signal}');
+  return write(text, ...rest);
+};`,
+      },
+      async (here) => {
+        await here.done('import in.jsonl --storage file:a.jsonl');
+        const { url } = await here.start('--storage memory:');
+        const env = { TERM: 'xterm', ...preloading(here) };
+        const { code, stdout } = await here.onTerminal(line.replace('URL', url), env).ended;
+        assert.equal(code, signal === 'SIGINT' ? 130 : 143);
+        // A shell may name the signal in the cleared line.
+        assert.match(stdout, /\d (pets?|rules)\u001b\[K\r\u001b\[K[^\u001b]*$/);
+      },
+    );
 
 testInFolder(
   'exits with 1 and logs the reason if closing the storage fails',
