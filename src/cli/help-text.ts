@@ -112,9 +112,7 @@ function mainOptionsHelp(which: 'common' | 'general'): readonly string[] {
 }
 
 function optionHelp(name: OptionName, command: CommandName): readonly string[] {
-  const { variable, value, about, fallback, otherwise } = optionOf(name);
-  if (otherwise?.of === command) return helpRow(`${name} ${otherwise.value}`, [otherwise.about]);
-
+  const { variable, value, about, fallback } = optionOf(name, command);
   return helpRow(value === undefined ? name : `${name} ${value}`, [
     about,
     ...(isFlag(name) && variable !== undefined ? [`[${variable}]`] : []),

@@ -33,12 +33,8 @@ interface Option {
   readonly isRepeatable?: true;
   /** The kind of free text; omitted if the value has an exact form. */
   readonly holds?: TextKind;
-  /** The meaning of the flag for one of the commands, where the variable does not count. */
-  readonly otherwise?: {
-    readonly of: CommandName;
-    readonly value: string;
-    readonly about: string;
-  };
+  /** The row of the flag for commands to which it means something else. */
+  readonly otherwise?: Option;
 }
 
 /** Every option by its flag, in the order of the help. The API keys have only a variable. */
@@ -74,7 +70,7 @@ const options = {
     value: 'FILE',
     about: 'JSON Lines with the pets of an empty storage',
     holds: 'path',
-    otherwise: { of: 'verify', value: 'NUMBER', about: 'repeat the stories of this seed' },
+    otherwise: { of: ['verify'], value: 'NUMBER', about: 'repeat the stories of this seed' },
   },
   '--clock': {
     of: ['serve'],
@@ -289,8 +285,11 @@ export type OptionName = keyof typeof options;
 
 /** True if the text is the name of an option. */
 export const isOption = (text: string): text is OptionName => Object.hasOwn(options, text);
-/** Returns the row of an option. */
-export const optionOf = (name: OptionName): Option => options[name];
+/** Returns the row of an option, or its other row for a command that has one. */
+export function optionOf(name: OptionName, command?: CommandName): Option {
+  const row: Option = options[name];
+  return row.otherwise?.of.some((each) => each === command) ? row.otherwise : row;
+}
 /** The names of all options, in the order of the help. */
 export const optionNames = Object.keys(options).filter(isOption);
 /** True for a flag, false for the name of a variable. */

@@ -37,7 +37,7 @@ export class Settings {
   /**
    * Parses a flag, and takes its value from the next word unless it is `--flag=value`.
    *
-   * @param command The command whose flags the message about an unknown flag suggests.
+   * @param command The command whose flags and values a message suggests.
    */
   #readFlag(word: string, rest: string[], command: CommandName): void {
     const [, flag = '', joined] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
@@ -48,7 +48,7 @@ export class Settings {
           suggestion(flag, [...Object.keys(shortNames), ...optionsOf(command).filter(isFlag)]),
       );
 
-    const { value: valueWord, isRepeatable } = optionOf(name);
+    const { value: valueWord, isRepeatable } = optionOf(name, command);
     const before = this.#given.get(name);
     if (before !== undefined && !isRepeatable) refuse(`flag ${flag} is given twice; give it once`);
     if (valueWord === undefined && joined !== undefined)
@@ -80,7 +80,7 @@ export class Settings {
    */
   find(name: OptionName): Setting | undefined {
     const setting = this.#find(name);
-    return setting && checkedSetting(name, setting);
+    return setting && this.#checked(name, setting);
   }
 
   /** Returns the setting of an option, or its default. @throws Refusal as `find` */
@@ -94,28 +94,33 @@ export class Settings {
     const withoutBlanks = (each: string) => each.replace(/^ +| +$/g, '');
     // A key may hold quotes, but two of them around the whole list would be parts of two keys.
     const whole = withoutBlanks(text);
-    if (optionOf(name).holds === 'key' && whole !== '') checkedSetting(name, { text: whole, from });
+    if (optionOf(name).holds === 'key' && whole !== '') this.#checked(name, { text: whole, from });
 
     const texts = this.#given.get(name) ?? text.split(',').map(withoutBlanks);
     return texts
       .filter((each) => each !== '')
-      .map((each) => checkedSetting(name, { text: each, from }));
+      .map((each) => this.#checked(name, { text: each, from }));
   }
 
   #find(name: OptionName): Setting | undefined {
     const [given] = this.#given.get(name) ?? [];
     if (given !== undefined) return { text: given, from: name };
 
-    const { variable = '' } = optionOf(name);
+    const { variable = '' } = optionOf(name, this.#command);
     const text = process.env[variable];
     // An empty variable counts as unset, because an environment file cannot unset a variable.
     return text ? { text, from: variable } : undefined;
   }
-}
 
-function checkedSetting(name: OptionName, setting: Setting): Setting {
-  const { holds } = optionOf(name);
-  return holds === undefined ? setting : checkText(setting, holds);
+  /** The command that the first operand names, or that of a command line without a command. */
+  get #command(): CommandName {
+    return commandNames.find((name) => name === this.operands[0]) ?? 'serve';
+  }
+
+  #checked(name: OptionName, setting: Setting): Setting {
+    const { holds } = optionOf(name, this.#command);
+    return holds === undefined ? setting : checkText(setting, holds);
+  }
 }
 
 /** The function `run` of a command's module; `operands` follow the name of the command. */

@@ -16,11 +16,10 @@ import {
   type Plugin,
   type PetStorage,
 } from '../index.js';
-import { lastTime } from '../clock.js';
+import { lastTime, parseTime, timeRule } from '../clock.js';
 import { baseUrlRule, isBaseUrl, largestBodyBytes } from '../options.js';
 import { denialOf, detailOf } from '../errors.js';
 import { largestKeepAliveSeconds } from '../http/index.js';
-import { parseTime, timeRule } from '../clock.js';
 import { openApiKeys, type ApiKeys } from './api-keys.js';
 import { logTo, plainReason, quoteWord, refuse } from './output.js';
 import { loadPlugins } from './plugins.js';

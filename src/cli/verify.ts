@@ -166,10 +166,10 @@ function storyCountOf(settings: Settings): number {
   return readWholeNumber(settings.get('--stories', String(fallback)), 0, 10_000);
 }
 
-/** Returns the seed of `--seed`, or a random one. PETSTORE_SEED names a file for servers. */
+/** Returns the seed of `--seed`, or a random one. */
 function seedOf(settings: Settings): number {
   const setting = settings.find('--seed');
-  return setting?.from === '--seed' ? readWholeNumber(setting, 0, 2 ** 32 - 1) : randomInt(2 ** 32);
+  return setting === undefined ? randomInt(2 ** 32) : readWholeNumber(setting, 0, 2 ** 32 - 1);
 }
 
 /** Prints the line of a rule. The first rule of a chapter is preceded by the heading. */

@@ -155,6 +155,8 @@ describe('options', { concurrency: 4 }, () => {
     '--dev --dev': /--dev.*twice/,
     // a missing value
     '--port': /--port needs a value/,
+    '--seed': /^flag --seed needs a value; write --seed FILE$/m,
+    'verify --seed': /^flag --seed needs a value; write --seed NUMBER$/m,
     // an empty value
     '--port=': /--port needs a value/,
     // a flag where a value should be
@@ -252,6 +254,12 @@ describe('options', { concurrency: 4 }, () => {
     '99999999999999999999',
   ])
     testRefusal([`--port=${port}`], /^--port must be a whole number from 0 to 65535/);
+
+  testInFolder('verify ignores PETSTORE_SEED, which names a file of a server', async (here) => {
+    const line = 'PETSTORE_SEED=~/in.jsonl verify http://127.0.0.1:9 --key a';
+    await here.refuses(line, 3, /^no server responds at /);
+    await here.refuses(`${line} --seed x`, 2, /^--seed must be a whole number .*, not "x"$/m);
+  });
 
   testInFolder('exits with 2 for a port in use, with its number and a hint', async (here, t) => {
     const port = await takenPort(t);
