@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { clearInterval, setInterval } from 'node:timers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCodes } from '../index.js';
+import { allSettled } from './all-settled.js';
 import type { RawConnection, RawResponse } from './raw-connection.js';
 import {
   halfRequests,
@@ -235,12 +236,6 @@ async function forEachConcurrently<T>(
     for (const [name, value] of rest) await work(name, value);
   };
   await allSettled(Array.from({ length: 16 }, worker));
-}
-
-/** Waits until all promises are settled, so that none runs on during the next rule. */
-async function allSettled(work: readonly Promise<unknown>[]): Promise<void> {
-  await Promise.allSettled(work);
-  await Promise.all(work);
 }
 
 /** The delay in milliseconds that a server on a busy machine may have. */

@@ -22,7 +22,7 @@ export interface StoryProblem {
   readonly exchange: ExchangedBytes;
   /** The expected response, in words. */
   readonly expected: string;
-  /** What was received, if words say it better than the response. */
+  /** The received value, if it says more than the response. */
   readonly came?: string | undefined;
 }
 
@@ -77,7 +77,7 @@ export class StoryModel {
     const others = this.#addsOf(step.pet).filter((other) => other.cameAt > sentAt);
     const isInFlight = step.isKeyed && response.status === 409 && others.length > 1;
     if (isInFlight) return;
-    const number = step.isKeyed ? 'C57' : 'C30';
+    const number = step.isKeyed ? 'C57' : this.#ruleOfAdd(step.pet);
     if (!isSuccess(response)) return yield { number, exchange, expected: 'the added pet' };
 
     const [received] = petsIn(response);
@@ -219,8 +219,8 @@ export class StoryModel {
   }
 
   /**
-   * Returns the number of the rule that explains why no list and no GET shows a pet: C31 if it was
-   * added together with another, else C30. Undefined if a later response shows the pet.
+   * Returns the number of the rule on adding a pet if no list and no GET shows the pet. Undefined
+   * if a later response shows it.
    */
   #lossOf({ id, number, since }: KnownPet): string | undefined {
     const later = this.#history.events.filter(({ sentAt }) => sentAt > since);
@@ -234,6 +234,11 @@ export class StoryModel {
     const isAsked = later.some(({ step }) => step.kind === 'get' && step.pet === number);
     if (isShown || !isAsked || number === undefined) return undefined;
 
+    return this.#ruleOfAdd(number);
+  }
+
+  /** Returns the number of the rule on adding a pet: C31 if others were in flight, else C30. */
+  #ruleOfAdd(number: number): 'C30' | 'C31' {
     const own = this.#addsOf(number);
     const isTogether = this.#history.events.some(
       ({ step, sentAt, cameAt }) =>

@@ -1,6 +1,7 @@
 /** Carries out a story on a server, and keeps what was sent and received. */
 import { randomUUID } from 'node:crypto';
 import { petStatuses } from '../index.js';
+import { allSettled } from './all-settled.js';
 import { Mismatch } from './outcome.js';
 import type { RawResponse } from './raw-connection.js';
 import type { AddStep, Story, StoryStep } from './story.js';
@@ -103,10 +104,4 @@ export async function runStory(
   const gets = hasGet ? [...pets.keys()].map((pet) => ({ kind: 'get', pet }) as const) : [];
   await allSettled([...lists, ...gets].map((step) => carryOut(step, story.length)));
   return { story, pets, events };
-}
-
-/** Waits until all promises are settled. @throws the first error of them */
-async function allSettled(work: readonly Promise<void>[]): Promise<void> {
-  await Promise.allSettled(work);
-  await Promise.all(work);
 }

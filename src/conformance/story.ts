@@ -34,7 +34,7 @@ export type StoryStep = AddStep | GetStep | ListStep;
 /** The steps of each round are sent at the same time. A round begins after the one before it. */
 export type Story = readonly (readonly StoryStep[])[];
 
-/** What the server may be asked for in addition to the specification. */
+/** The requests that are allowed in addition to those of the specification. */
 export interface StoryFeatures {
   /** True if `GET /pets/{petId}` is served. */
   readonly hasGet: boolean;

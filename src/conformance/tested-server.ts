@@ -12,6 +12,7 @@ import {
   toByteString,
   type JsonValue,
 } from '../index.js';
+import { allSettled } from './all-settled.js';
 import {
   RawConnection,
   connectTo,
@@ -117,7 +118,7 @@ export class TestedServer {
   readonly #firstPets: AddedPet[] = [];
   readonly #firstLists: RawResponse[] = [];
   readonly #onNote: (note: string) => void;
-  #isGetPetGone: Promise<boolean> | undefined;
+  #isGetPetGone: boolean | undefined;
   #basePath: string;
   #category: string;
   #nameCount = 0;
@@ -319,7 +320,7 @@ export class TestedServer {
     else if (before.members.get('name') !== pet.members.get('name')) this.#reusedId ??= pet;
   }
 
-  /** A pet of this run with the id of an earlier one; undefined if there is none. */
+  /** A pet of this run with the id of an earlier pet; undefined if each pet has its own id. */
   get reusedId(): ReceivedPet | undefined {
     return this.#reusedId;
   }
@@ -472,9 +473,7 @@ export class TestedServer {
     const added: AddedPet[] = [];
     for (let left = count; left > 0; left -= width)
       added.push(
-        ...(await Promise.all(
-          Array.from({ length: Math.min(left, width) }, () => this.add(given)),
-        )),
+        ...(await allSettled(Array.from({ length: Math.min(left, width) }, () => this.add(given)))),
       );
     return added;
   }
@@ -546,15 +545,12 @@ export class TestedServer {
   }
 
   /** Returns true if `GET /pets/{petId}` is gone by the server's clock (C35, C64). */
-  isGetPetGone(): Promise<boolean> {
-    this.#isGetPetGone ??= this.#askIfGetPetIsGone();
-    return this.#isGetPetGone;
-  }
-
-  async #askIfGetPetIsGone(): Promise<boolean> {
+  async isGetPetGone(): Promise<boolean> {
+    if (this.#isGetPetGone !== undefined) return this.#isGetPetGone;
     const response = await this.request('GET', '/pets?limit=1');
     const date = Date.parse(headerOf(response, 'Date') ?? '');
-    return (Number.isNaN(date) ? Date.now() : date) >= goneFrom;
+    this.#isGetPetGone = (Number.isNaN(date) ? Date.now() : date) >= goneFrom;
+    return this.#isGetPetGone;
   }
 
   /** Sends a request of each kind, malformed ones included, and returns the responses. */
@@ -579,7 +575,7 @@ export class TestedServer {
       ['CONNECT', '/pets'],
       ['BREW', '/pets'],
     ];
-    const responses = await Promise.all(
+    const responses = await allSettled(
       requests.map(([method, path, parts]) =>
         this.request(method, path, parts).catch((error: unknown) => {
           if (error instanceof Mismatch) return undefined;
@@ -616,7 +612,8 @@ export class TestedServer {
     code: string,
     requests: Iterable<Promise<RawResponse>>,
   ): Promise<void> {
-    for (const response of await Promise.all(requests)) this.expectError(response, status, code);
+    for (const response of await allSettled([...requests]))
+      this.expectError(response, status, code);
   }
 }
 

@@ -332,11 +332,15 @@ export const subtlePetstores: readonly WrongPetstore[] = [
   }),
   wrong('C31', 'responds with 503 if two pets are added at once', (petstore) => {
     let isBusy = false;
+    let hasRefused = false;
     return {
       add: async (request) => {
+        hasRefused = isBusy;
         if (isBusy) return petstore.error(503, 'busy');
         isBusy = true;
         await sleep(2);
+        // A check that does not wait for all of its responses disturbs the next check.
+        if (hasRefused) await sleep(20);
         isBusy = false;
         return PlainPetstore.prototype.add.call(petstore, request);
       },
