@@ -1,6 +1,6 @@
 /**
- * What the self-check sends to the stub (C80). Each check fails if the undocumented behaviour of
- * Node that it needs has changed, or if Node's parser accepts what it must refuse.
+ * The requests of the self-check to the stub (C80). Each check fails if the undocumented behaviour
+ * of Node that it needs has changed, or if Node's parser accepts what it must refuse.
  */
 import type { Socket } from 'node:net';
 import { ticks, type Probe } from './probe.js';

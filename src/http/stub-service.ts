@@ -22,7 +22,7 @@ export class StubService implements PetstoreService {
   readonly late = new Set<unknown>();
   /** The number of requests in flight. */
   inFlight = 0;
-  /** What the requests of some paths wait for. */
+  /** The promises for which the requests of some paths wait. */
   readonly #held = new Map<string, Promise<void>>();
 
   /** Lets requests of a path wait until the returned function is called. */
