@@ -1,10 +1,12 @@
 /** The wrong storages for all suites. */
 import type { Fault, Faults } from './fault.js';
+import { keyFaults } from './keys.js';
 import { petFaults } from './pets.js';
 
 /** The faults by the names of the suites that must find them. */
 export const faults: Readonly<Record<string, Faults>> = {
   testStorage: petFaults,
+  testInsertOnce: keyFaults,
 };
 
 /** A wrong storage. */
