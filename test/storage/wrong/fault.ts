@@ -74,6 +74,34 @@ export function throwOther(): never {
   throw new Error('another error');
 }
 
+/** Returns a method that makes the concurrent calls of `method` in the opposite order. */
+export function lastCallFirst<Args extends unknown[], Result>(
+  method: Method<Args, Result>,
+): (...args: Args) => Promise<Result> {
+  const calls: (() => void)[] = [];
+  return async (...args) => {
+    await new Promise<void>((resolve) => {
+      calls.push(resolve);
+      setImmediate(() => {
+        for (const call of calls.splice(0).reverse()) call();
+      });
+    });
+    return method(...args);
+  };
+}
+
+/** A fault of a storage that rejects a second call of `close`. */
+export const cannotBeClosedAgain: Fault = ({ close }) => {
+  let isClosed = false;
+  return {
+    close: async () => {
+      if (isClosed) throwOther();
+      isClosed = true;
+      await close();
+    },
+  };
+};
+
 /** Returns a function that makes an accepted query valid. */
 const validIf =
   (isAccepted: (query: PageQuery) => boolean) =>

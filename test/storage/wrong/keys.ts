@@ -165,7 +165,9 @@ const acceptsUse = (change: (keyUse: IdempotencyKeyUse) => IdempotencyKeyUse): F
     whenInvalid(insertOnce, (draft, keyUse) => insertOnce(draft, change(keyUse))),
   );
 
-/** Returns a fault of an `insertOnce` that after `close` returns a pet for known or for new keys. */
+/**
+ * Returns a fault of an `insertOnce` that after `close` returns a pet for known or for new keys.
+ */
 const returnsAfterClose = (isKnown: boolean): Fault =>
   hasOnce(({ insertOnce }) => {
     const known = new Set<string>();

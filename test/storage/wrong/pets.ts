@@ -15,7 +15,9 @@ import {
 import { asByteString } from '../../../dist/json.js';
 import {
   anyDraft,
+  cannotBeClosedAgain,
   invalidQueryFaults,
+  lastCallFirst,
   throwOther,
   whenClosed,
   whenInvalid,
@@ -26,7 +28,9 @@ import {
 
 type Texts = WholeStorage['texts'];
 
-/** Returns a fault of an insert that stores another draft than it got, but returns the right pet. */
+/**
+ * Returns a fault of an insert that stores another draft than it got, but returns the right pet.
+ */
 const stores =
   (change: (draft: PetDraft) => PetDraft): Fault =>
   ({ insert }) => ({
@@ -308,20 +312,9 @@ export const petFaults: Faults = {
         list: async (query) => (await list(query)).map(shifted),
       };
     },
-    'gives the smallest id to the last of concurrent calls': ({ insert }) => {
-      const calls: (() => void)[] = [];
-      return {
-        insert: async (draft) => {
-          await new Promise<void>((resolve) => {
-            calls.push(resolve);
-            setImmediate(() => {
-              for (const call of calls.splice(0).reverse()) call();
-            });
-          });
-          return insert(draft);
-        },
-      };
-    },
+    'gives the smallest id to the last of concurrent calls': ({ insert }) => ({
+      insert: lastCallFirst(insert),
+    }),
   },
 
   'insert rejects an invalid draft with a TypeError and stores nothing': {
@@ -643,15 +636,6 @@ export const petFaults: Faults = {
         },
       };
     },
-    'cannot be closed again': ({ close }) => {
-      let isClosed = false;
-      return {
-        close: async () => {
-          if (isClosed) throw unavailable;
-          isClosed = true;
-          await close();
-        },
-      };
-    },
+    'cannot be closed again': cannotBeClosedAgain,
   },
 };

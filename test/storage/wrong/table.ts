@@ -2,11 +2,13 @@
 import type { Fault, Faults } from './fault.js';
 import { keyFaults } from './keys.js';
 import { petFaults } from './pets.js';
+import { recordFaults } from './records.js';
 
 /** The faults by the names of the suites that must find them. */
 export const faults: Readonly<Record<string, Faults>> = {
   testStorage: petFaults,
   testInsertOnce: keyFaults,
+  testRecords: recordFaults,
 };
 
 /** A wrong storage. */
