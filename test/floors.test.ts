@@ -163,6 +163,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'standalone/file-lock.test.ts': 'two changes of the keys file at the same time',
   'standalone/node-options.test.ts': 'the table of framing.test.ts, under NODE_OPTIONS',
   'storage/replay.test.ts': 'the fast reader of journal lines, against the full JSON parser',
+  'storage/wrong/records.ts': 'texts that are no byte strings, which the types forbid',
   'torture/cases.ts': 'the table of framing.test.ts, against a second reading of the contract',
   'support/client.ts': 'the connection of the conformance suite, which the tests use too',
   'support/command-lines.ts': 'runs many command lines in one process, where the entry exits',

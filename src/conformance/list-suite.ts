@@ -1,6 +1,6 @@
 /** Tests of `list`, of the storage and of its `texts`. */
 import assert from 'node:assert/strict';
-import { setImmediate as nextTick } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import {
   petJson,
@@ -122,7 +122,7 @@ export function testList(testWith: TestWith): void {
     while (isInserting) {
       const listed = await storage.list({ limit: 100 });
       assert.deepEqual(listed, pets.slice(0, listed.length));
-      await nextTick();
+      await setImmediate();
     }
     await inserting;
   });

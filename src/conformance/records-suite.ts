@@ -1,6 +1,6 @@
 /** The suite for the optional member `records`. */
 import assert from 'node:assert/strict';
-import { setImmediate as nextTick } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import {
   int64OfJsonNumber,
@@ -109,7 +109,7 @@ const checks: StorageChecks<'records'> = {
     for (const bad of ['', 'lock', 'Notes', 'a.b', 'a/b', '..', 'torn-1', 'x'.repeat(41)]) {
       const kept = storage.records(bad, notes);
       // A rejection that no plugin waits for must not end the process.
-      await nextTick();
+      await setImmediate();
       await assert.rejects(kept.opened, TypeError, bad);
       await assert.rejects(kept.insert('a'), unavailable);
       await assert.rejects(kept.get(1n), unavailable);
@@ -203,7 +203,7 @@ const checks: StorageChecks<'records'> = {
 
     const inserting = ['b', 'c'].map((text) => kept.insert(text));
     // Without this tick, the inserts might wait for the records to open.
-    await nextTick();
+    await setImmediate();
     const closing = storage.close();
     assert.deepEqual(
       (await Promise.all(inserting)).map(({ id }) => id),

@@ -1,5 +1,5 @@
 /** Faults that `testInsertOnce` must find. */
-import { setImmediate as nextTick } from 'node:timers/promises';
+import { setImmediate as setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import {
   checkDraft,
@@ -422,7 +422,7 @@ export const keyFaults: Faults = {
     'rejects all concurrent uses': decides({
       insert: async ({ right, draft, keyUse, uses }) => {
         const stored = await right.insert(draft);
-        await nextTick();
+        await setImmediate();
         if (uses.get(keyUse.key)?.repeats) throw inFlight;
         return stored;
       },

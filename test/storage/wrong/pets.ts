@@ -1,18 +1,19 @@
 /** Storages that break a rule of `testStorage`. */
-import { setImmediate as nextTick } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import {
   checkQuery,
   petFields,
   petJson,
   PetstoreError,
+  toByteString,
+  type ByteString,
   type Pet,
   type PetDraft,
   type PetQuery,
   type StoredText,
   type TextPage,
 } from '../../../dist/index.js';
-import { asByteString } from '../../../dist/json.js';
 import {
   anyDraft,
   cannotBeClosedAgain,
@@ -27,6 +28,10 @@ import {
 } from './fault.js';
 
 type Texts = WholeStorage['texts'];
+
+/** Returns JSON in UTF-8 with a change of its text. */
+const edited = (json: ByteString, change: (text: string) => string): ByteString =>
+  toByteString(change(Buffer.from(json, 'latin1').toString()));
 
 /**
  * Returns a fault of an insert that stores another draft than it got, but returns the right pet.
@@ -132,7 +137,7 @@ const showsPetsOutOfOrder: Fault = ({ insert, list }) => {
       if (pet.id % 2n === 0n) return pet;
 
       hidden.add(pet.id);
-      for (let ticks = 0; ticks < 3; ticks++) await nextTick();
+      for (let ticks = 0; ticks < 3; ticks++) await setImmediate();
       hidden.delete(pet.id);
       return pet;
     },
@@ -209,7 +214,7 @@ export const petFaults: Faults = {
           isReady = true;
           return insert(draft);
         },
-        ready: () => (isReady ? (ready?.() ?? nextTick()) : Promise.reject(unavailable)),
+        ready: () => (isReady ? (ready?.() ?? setImmediate()) : Promise.reject(unavailable)),
       };
     },
     'keeps the draft of the caller': ({ insert, get }) => {
@@ -272,7 +277,7 @@ export const petFaults: Faults = {
     'escapes characters in the texts of get': hasTexts((texts) => ({
       get: async (id) => {
         const text = await texts.get(id);
-        return text && asByteString(text.replace('\u00f0\u009f\u0090\u0088', '\\ud83d\\udc08'));
+        return text && edited(text, (json) => json.replace('🐈', '\\ud83d\\udc08'));
       },
     })),
     'gives a pet a status': stores((draft) => ({ status: 'available', ...draft })),
@@ -540,11 +545,11 @@ export const petFaults: Faults = {
   'texts returns pets as JSON in byte strings': {
     'returns text with blanks': returnsText((stored) => ({
       ...stored,
-      json: asByteString(stored.json.replaceAll(',', ', ')),
+      json: edited(stored.json, (json) => json.replaceAll(',', ', ')),
     })),
     'returns text without the id': returnsText((stored) => ({
       ...stored,
-      json: asByteString(stored.json.replace('"id":1,', '')),
+      json: edited(stored.json, (json) => json.replace('"id":1,', '')),
     })),
     'returns no id': returnsText(({ json }) => Object({ json })),
     'has a cursor without a value on the last page': hasPages(({ texts, next }) =>
@@ -563,7 +568,9 @@ export const petFaults: Faults = {
     'has the members of a pet in another order': hasTexts((texts) => ({
       get: async (id) => {
         const text = await texts.get(id);
-        return text && asByteString(text.replace(/("name":.*),("categoryId":-?\d+)/, '$2,$1'));
+        return (
+          text && edited(text, (json) => json.replace(/("name":.*),("categoryId":-?\d+)/, '$2,$1'))
+        );
       },
     })),
   },
@@ -630,7 +637,7 @@ export const petFaults: Faults = {
         close: async () => {
           if (isClosing) throw unavailable;
           isClosing = true;
-          await nextTick();
+          await setImmediate();
           isClosing = false;
           await close();
         },

@@ -1,6 +1,6 @@
 /** Faults that `testRecords` must find. */
 import { isUtf8 } from 'node:buffer';
-import { setImmediate as nextTick } from 'node:timers/promises';
+import { setImmediate as setImmediate } from 'node:timers/promises';
 import {
   PetstoreError,
   toByteString,
@@ -151,7 +151,7 @@ const endsInFlight =
     const slow = hasRecords(({ insert }) => ({
       insert: async (draft) => {
         const stored = await insert(draft);
-        for (let ticks = 0; ticks < 3; ticks++) await nextTick();
+        for (let ticks = 0; ticks < 3; ticks++) await setImmediate();
         return isClosed ? end(stored) : stored;
       },
     }));
@@ -487,7 +487,7 @@ export const recordFaults: Faults = {
             isInvalid = true;
             throw error;
           });
-          await nextTick();
+          await setImmediate();
           if (isInvalid) throw new TypeError('a record of the batch is invalid');
           return stored;
         },
