@@ -1,5 +1,5 @@
 /** Faults that `testInsertOnce` must find. */
-import { setImmediate as setImmediate } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import {
   checkDraft,

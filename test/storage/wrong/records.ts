@@ -1,6 +1,6 @@
 /** Faults that `testRecords` must find. */
 import { isUtf8 } from 'node:buffer';
-import { setImmediate as setImmediate } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import {
   PetstoreError,
   toByteString,
