@@ -301,9 +301,6 @@ export const keyFaults: Faults = {
 
   'insertOnce rejects another body for a used key and stores nothing': {
     'ignores the body': decides({ isSame: () => true }),
-    'ignores the body, but not in `texts`': ({ insertOnce }) => ({
-      insertOnce: whenMismatched(insertOnce, () => pet),
-    }),
     'ignores the body in `texts`': hasTextsOnce((texts) =>
       whenMismatched(texts.insertOnce, () => ({ id: 1n, json: petJson(1n, anyDraft) })),
     ),
@@ -363,8 +360,8 @@ export const keyFaults: Faults = {
           first.earlierUses === 0 &&
           rightDecisions.isSame(first, use)),
     }),
-    'returns no id of a pet whose key has expired before': decides({
-      result: (stored, { earlierUses }) => (earlierUses === 0 ? stored : { ...stored, id: 0n }),
+    'returns no id of the second pet of a key': decides({
+      result: (stored, { earlierUses }) => (earlierUses === 1 ? { ...stored, id: 0n } : stored),
     }),
     'rejects another body after 23 hours with another error': decides({
       onMismatch: (first, use) => ageOf(first, use) > 23 * hourMs && throwOther(),
@@ -571,6 +568,9 @@ export const keyFaults: Faults = {
     'returns no ids of uses in flight': endsInFlight(({ id: _id, ...draft }) => Object(draft)),
     'repeats a use after close': returnsAfterClose(true),
     'stores a use after close': returnsAfterClose(false),
+    'stores a use after close, but not in `texts`': ({ insertOnce }) => ({
+      insertOnce: whenClosed(insertOnce, () => pet),
+    }),
     'stores a use in `texts` after close': hasTextsOnce((texts) =>
       whenClosed(texts.insertOnce, () => ({ id: 1n, json: petJson(1n, anyDraft) })),
     ),
