@@ -13,6 +13,8 @@ export interface Fault {
   readonly response?: (bytes: string, request: string) => string;
   /** The port of the petstore behind the proxy. By default a new one is started. */
   readonly port?: number;
+  /** The clock of the new petstore. By default it is that of the machine. */
+  readonly clock?: () => number;
   /** Returns a response without an end for some requests; undefined for all others. */
   readonly endless?: (request: string) => EndlessResponse | undefined;
 }
@@ -34,9 +36,10 @@ export async function startWrong(
     response = (bytes) => bytes,
     endless = () => undefined,
     port: portOfOther,
+    clock = Date.now,
   }: Fault,
 ): Promise<string> {
-  const port = portOfOther ?? (await start(t)).port;
+  const port = portOfOther ?? (await start(t, { clock })).port;
   const sockets = new Set<Socket>();
   const proxy = createServer({ allowHalfOpen: true }, (client) => {
     const server = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
