@@ -1,7 +1,12 @@
-/** Carries out a request with a fault. */
-import type { AcceptedRequest, NextOperation, Reply } from '../../index.js';
+/** Carries out requests that meet a fault, and limits the number of delayed requests. */
+import { clearTimeout, setTimeout } from 'node:timers';
+import {
+  PetstoreError,
+  type AcceptedRequest,
+  type NextOperation,
+  type Reply,
+} from '../../index.js';
 import { unavailable } from './changes.js';
-import type { Delays } from './delays.js';
 import type { Fault } from './fault.js';
 
 /** A request that meets a fault. */
@@ -37,4 +42,42 @@ export function carryOut(faulty: FaultyRequest): Promise<Reply> {
     await pause();
     return change(reply);
   });
+}
+
+/** The maximum number of requests that are delayed at a time, about three for each connection. */
+const maxDelayed = 32_768;
+
+/** The delayed requests of one petstore. */
+export class Delays {
+  #count = 0;
+
+  /**
+   * Runs `work`, which delays a request, and returns its result.
+   *
+   * @throws PetstoreError `too_many_requests` if too many requests are delayed
+   */
+  async run<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (this.#count >= maxDelayed)
+      throw new PetstoreError('too_many_requests', 'Too many requests are delayed.', {
+        headers: ['Retry-After', '1'],
+      });
+
+    this.#count++;
+    try {
+      return await work();
+    } finally {
+      this.#count--;
+    }
+  }
+
+  /** Waits for a time in milliseconds, or until the client abandons the request. */
+  wait(delayMs: number, { onAbandoned }: AcceptedRequest): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, delayMs);
+      onAbandoned(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
 }

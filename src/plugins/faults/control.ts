@@ -1,6 +1,6 @@
 /** The state of the plugin in one petstore, and the functions that control it. */
 import type { AcceptedRequest, PluginHost, RouteSummary } from '../../index.js';
-import { Delays } from './delays.js';
+import { Delays } from './carry-out.js';
 import type { Fault, Refuse } from './fault.js';
 import { RequestJournal } from './request-journal.js';
 import { checkMatches } from './rule-checks.js';

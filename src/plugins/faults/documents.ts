@@ -12,8 +12,7 @@ import {
 } from '../../index.js';
 import { codes } from './changes.js';
 import { journalParameters } from './journal-filters.js';
-import { maxRules } from './rules.js';
-import { maxSeed } from './shares.js';
+import { maxRules, maxSeed } from './rules.js';
 import { faultWords } from './words.js';
 
 /** The words, as a list in Markdown. */

@@ -1,5 +1,4 @@
 /** Finds the nearest right text, for messages about a wrong one. */
-import type { RouteSummary } from '../../index.js';
 
 /** Returns the text that needs the fewest changes of a character to become `text`. */
 export function nearestTo(text: string, texts: readonly string[]): string {
@@ -20,30 +19,4 @@ function distance(one: string, other: string): number {
     row = next;
   }
   return row[other.length] ?? 0;
-}
-
-/** Returns the path of the route that is closest to `path`. */
-export function nearestPath(path: string, routes: readonly RouteSummary[]): string {
-  const segments = path.toLowerCase().replace(/\/$/, '').split('/');
-  const isMeant = (route: string) => {
-    const own = route.toLowerCase().split('/');
-    const fits = (segment: string, at: number) =>
-      segment === segments[at] || (segment.startsWith('{') && segments[at] !== '');
-    return own.length === segments.length && own.every(fits);
-  };
-  const paths = routes.map((route) => route.path);
-  return paths.find(isMeant) ?? nearestByStart(path, paths);
-}
-
-/** Returns the text that shares the longest beginning with `text`, regardless of case. */
-export function nearestByStart(text: string, texts: readonly string[]): string {
-  const lengths = texts.map((each) => sharedLength(text.toLowerCase(), each.toLowerCase()));
-  return texts[lengths.indexOf(Math.max(...lengths))] ?? 'none';
-}
-
-/** Returns the number of characters that two texts share at their beginning. */
-function sharedLength(one: string, other: string): number {
-  let length = 0;
-  while (length < one.length && one[length] === other[length]) length++;
-  return length;
 }

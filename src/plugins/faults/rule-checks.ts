@@ -1,9 +1,8 @@
 /** The checks of the rules of the faults plugin. */
 import type { RouteSummary } from '../../index.js';
 import { parseFault, type Refuse } from './fault.js';
-import { nearestByStart, nearestPath, nearestTo } from './nearest.js';
-import { maxDrawn, maxRules, type FaultRule, type RuleSet } from './rules.js';
-import { maxSeed } from './shares.js';
+import { nearestTo } from './nearest.js';
+import { maxDrawn, maxRules, maxSeed, type FaultRule, type RuleSet } from './rules.js';
 
 const maxCount = 1_000_000;
 
@@ -129,6 +128,32 @@ export function checkMatches(
       );
     if (meetsAll(rule)) endless.set(`${method ?? '*'} ${path ?? '*'}`, index);
   }
+}
+
+/** Returns the path of the route that is closest to `path`. */
+function nearestPath(path: string, routes: readonly RouteSummary[]): string {
+  const segments = path.toLowerCase().replace(/\/$/, '').split('/');
+  const isMeant = (route: string) => {
+    const own = route.toLowerCase().split('/');
+    const fits = (segment: string, at: number) =>
+      segment === segments[at] || (segment.startsWith('{') && segments[at] !== '');
+    return own.length === segments.length && own.every(fits);
+  };
+  const paths = routes.map((route) => route.path);
+  return paths.find(isMeant) ?? nearestByStart(path, paths);
+}
+
+/** Returns the text that shares the longest beginning with `text`, regardless of case. */
+function nearestByStart(text: string, texts: readonly string[]): string {
+  const lengths = texts.map((each) => sharedLength(text.toLowerCase(), each.toLowerCase()));
+  return texts[lengths.indexOf(Math.max(...lengths))] ?? 'none';
+}
+
+/** Returns the number of characters that two texts share at their beginning. */
+function sharedLength(one: string, other: string): number {
+  let length = 0;
+  while (length < one.length && one[length] === other[length]) length++;
+  return length;
 }
 
 /** True if no request that fits the rule is left to the rules after it. */

@@ -1,7 +1,6 @@
-/** The rules of the faults plugin, and their counts of requests. */
+/** The rules of the faults plugin, their counts of requests, and their shares (C86). */
 import type { AcceptedRequest } from '../../index.js';
 import { parseFault, type Fault, type Refuse } from './fault.js';
-import { isInShare } from './shares.js';
 
 /** A fault for each matching request, as if the request had the header `Petstore-Fault`. */
 export interface FaultRule {
@@ -55,6 +54,9 @@ export const maxRules = 1_000;
 
 /** The largest `drawn`; the count then begins anew. */
 export const maxDrawn = 2 ** 32 - 1;
+
+/** The largest seed. */
+export const maxSeed = 2 ** 32 - 1;
 
 /** Returns the error for a fault that was checked before. */
 const impossible: Refuse = (problem) => new TypeError(problem);
@@ -152,4 +154,23 @@ export class ActiveRules {
     const rules = this.#rules.map((rule) => rule.toJSON());
     return this.#seed === 0 ? { rules } : { rules, seed: this.#seed };
   }
+}
+
+/**
+ * True if a request is in a share. The result depends on the arguments alone.
+ *
+ * @param share Above 0, and at most 1.
+ * @param rule The place of the rule, from 0.
+ * @param request The number of requests before this one.
+ */
+export function isInShare(share: number, seed: number, rule: number, request: number): boolean {
+  return (mix(mix(mix(seed) + rule) + request) >>> 0) / 2 ** 32 < share;
+}
+
+/** Spreads an integer evenly over 32 bits (the finalizer of MurmurHash3). */
+function mix(value: number): number {
+  let hash = (value + 0x9e37_79b9) | 0;
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85eb_ca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2_ae35);
+  return hash ^ (hash >>> 16);
 }
