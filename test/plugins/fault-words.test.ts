@@ -259,6 +259,7 @@ test('C61 C85 a rule after one that meets all of its requests is refused', async
     [[{ path: '/v1/pets', fault: 'drop' }, post], 2, 1],
     [[{ ...all, times: 1 }, { method: 'POST', fault: 'drop' }, post], 3, 2],
     [[all, { fault: 'status=503', times: 1 }], 2, 1],
+    [[{ fault: 'drop,share=1' }, post], 2, 1],
   ] as const)
     assert.equal(
       assertError(await setRules(port, { rules }), 400, 'invalid_body'),

@@ -2,7 +2,6 @@
 import { STATUS_CODES } from 'node:http';
 import {
   json,
-  JsonNumber,
   parseJson,
   PetstoreError,
   replyTo,
@@ -40,7 +39,7 @@ const errors: ReadonlyMap<string, Reply> = new Map(
   }),
 );
 
-/** The reply that a fault changes if it replaces the operation. */
+/** The reply in place of the operation, which the words of the fault then change. */
 export const unavailable = replyTo(new PetstoreError('unavailable', 'This fault was requested.'));
 
 /** Returns the reply of an error by its status. */
@@ -85,6 +84,5 @@ export function withMember(reply: Reply, name: string, value: string): Reply {
 function plainValue(value: JsonValue): unknown {
   if (value instanceof Map)
     return Object.fromEntries(Array.from(value, ([name, item]) => [name, plainValue(item)]));
-  if (value instanceof JsonNumber || !Array.isArray(value)) return value;
-  return value.map(plainValue);
+  return Array.isArray(value) ? value.map(plainValue) : value;
 }

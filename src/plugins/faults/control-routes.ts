@@ -93,11 +93,12 @@ function parseRules(body: string): RuleSet {
   if (!Array.isArray(rules)) throw refuseBody('The body must be {"rules":[…]}');
 
   const plain = rules.map((rule: JsonValue) =>
-    rule instanceof Map ? Object.fromEntries(Array.from(rule, plainMember)) : undefined,
+    rule instanceof Map
+      ? Object.fromEntries(Array.from(rule, ([name, value]) => [name, plainMember(value)]))
+      : undefined,
   );
   const checked = checkRules(plain, refuseRule);
-  const [, seed] = plainMember(['seed', members.get('seed')]);
-  return { rules: checked, ...checkSeed(seed, refuseBody) };
+  return { rules: checked, ...checkSeed(plainMember(members.get('seed')), refuseBody) };
 }
 
 /** Parses the clock of a body, if any. @throws PetstoreError `invalid_json` or `invalid_body` */
@@ -130,10 +131,7 @@ function parseMembers(
   throw refuseBody(`The member ${shown} is unknown; the nearest is ${nearestTo(unknown, names)}`);
 }
 
-/** Converts a number to a JavaScript number, or to NaN if it is not an int64. */
-function plainMember([name, value]: readonly [string, JsonValue | undefined]): readonly [
-  string,
-  unknown,
-] {
-  return [name, value instanceof JsonNumber ? Number(int64OfJsonNumber(value.text)) : value];
+/** Returns a number as a JavaScript number, or as NaN if it is not an int64; else the value. */
+function plainMember(value: JsonValue | undefined): unknown {
+  return value instanceof JsonNumber ? Number(int64OfJsonNumber(value.text)) : value;
 }

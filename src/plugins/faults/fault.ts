@@ -6,7 +6,7 @@ import { words, type Change, type Effect } from './words.js';
 export interface Fault extends Required<Omit<Effect, 'change' | 'replaces'>> {
   /** The words in the order of the table, joined by commas. */
   readonly text: string;
-  /** True if it takes the place of the response of the operation. */
+  /** True if the fault takes the place of the response of the operation. */
   readonly replaces: boolean;
   /** The changes of the reply, in their order. */
   readonly changes: readonly Change[];
@@ -15,26 +15,28 @@ export interface Fault extends Required<Omit<Effect, 'change' | 'replaces'>> {
 /** Returns the error to throw for a problem of a fault. */
 export type Refuse = (problem: string) => Error;
 
+/** The values of the words of a fault by name, as they were given; undefined if a word has none. */
+type GivenValues = ReadonlyMap<string, string | undefined>;
+
 /**
  * Parses a fault.
  *
  * @throws the error of `refuse`, which names the word and the nearest right one
  */
 export function parseFault(text: string, refuse: Refuse): Fault {
-  const parts = text.split(',').map((part) => part.trim());
-  const values = new Map<string, string>();
-  for (const part of parts) {
-    const [name, value = ''] = parseWord(part, refuse);
+  const values = new Map<string, string | undefined>();
+  for (const part of text.split(',')) {
+    const [name, value] = parseWord(part.trim(), refuse);
     if (values.has(name)) throw refuse(`${name} is given twice; give it once`);
     values.set(name, value);
   }
-  checkCombination(values, parts, refuse);
+  checkCombination(values, refuse);
 
   const given = [...words].filter(([name]) => values.has(name));
   const effects = given.map(([name, word]) => word.effect(values.get(name) ?? ''));
   const { share = 1, delayMs = 0, moment = 'before' }: Effect = Object.assign({}, ...effects);
   return {
-    text: given.map(([name]) => partOf(name, parts)).join(','),
+    text: given.map(([name]) => partOf(name, values)).join(','),
     replaces: effects.some(({ replaces }) => replaces),
     changes: effects.flatMap(({ change }) => change ?? []),
     share,
@@ -88,30 +90,31 @@ function nearestWord(name: string, given: string | undefined): string {
 }
 
 /** @throws the error of `refuse` if words exclude each other, or need another one */
-function checkCombination(
-  values: ReadonlyMap<string, string>,
-  parts: readonly string[],
-  refuse: Refuse,
-): void {
+function checkCombination(values: GivenValues, refuse: Refuse): void {
   const given = [...words].filter(([name]) => values.has(name));
   for (const [name, { needs = [], excludes = [], example }] of given) {
     const other = excludes.find((each) => values.has(each));
     if (other !== undefined)
       throw refuse(
-        `${partOf(other, parts)} and ${partOf(name, parts)} exclude each other; ` +
+        `${partOf(other, values)} and ${partOf(name, values)} exclude each other; ` +
           'leave one of them out',
       );
     if (needs.length > 0 && !needs.some((each) => values.has(each)))
-      throw refuse(`${partOf(name, parts)} needs ${needs.join(' or ')}; the nearest is ${example}`);
+      throw refuse(
+        `${partOf(name, values)} needs ${needs.join(' or ')}; the nearest is ${example}`,
+      );
   }
   const [first] = given;
-  if (first !== undefined && given.every(([, { isModifier }]) => isModifier))
+  if (first !== undefined && given.every(([, { isModifier }]) => isModifier)) {
+    const parts = [...values.keys()].map((name) => partOf(name, values));
     throw refuse(`${parts.join(',')} alone does nothing; the nearest is ${first[1].example}`);
+  }
 }
 
-/** Returns the word of a name, with its value. */
-function partOf(name: string, parts: readonly string[]): string {
-  return parts.find((part) => part.split('=', 1)[0] === name) ?? name;
+/** Returns a word with its value, if any. */
+function partOf(name: string, values: GivenValues): string {
+  const value = values.get(name);
+  return value === undefined ? name : `${name}=${value}`;
 }
 
 /** Returns the text of a client in quotes, shortened. */

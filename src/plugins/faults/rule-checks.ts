@@ -2,7 +2,7 @@
 import type { RouteSummary } from '../../index.js';
 import { parseFault, type Refuse } from './fault.js';
 import { nearestTo } from './nearest.js';
-import { maxDrawn, maxRules, maxSeed, type FaultRule, type RuleSet } from './rules.js';
+import { impossible, maxDrawn, maxRules, maxSeed, type FaultRule, type RuleSet } from './rules.js';
 
 const maxCount = 1_000_000;
 
@@ -66,7 +66,7 @@ function checkRule(value: unknown, refuse: Refuse): asserts value is FaultRule {
 }
 
 /**
- * Checks everything of rules except their routes, and returns a copy of them.
+ * Checks rules except against the routes, and returns a copy of them.
  *
  * @throws the error of `refuse` for the first rule that is not valid
  */
@@ -90,7 +90,7 @@ export function checkMatches(
   routes: readonly RouteSummary[],
   refuse: Refuse,
 ): void {
-  /** The indexes of the rules that meet all requests of a method and a path, by these. */
+  /** The indexes of the rules that meet all requests of a method and a path, by `METHOD PATH`. */
   const endless = new Map<string, number>();
   for (const [index, rule] of rules.entries()) {
     const { method, path } = rule;
@@ -158,7 +158,7 @@ function sharedLength(one: string, other: string): number {
 
 /** True if no request that fits the rule is left to the rules after it. */
 function meetsAll({ fault, times, skip = 0 }: FaultRule): boolean {
-  return times === undefined && skip === 0 && !fault.includes('share=');
+  return times === undefined && skip === 0 && parseFault(fault, impossible).share === 1;
 }
 
 /**

@@ -58,8 +58,8 @@ export const maxDrawn = 2 ** 32 - 1;
 /** The largest seed. */
 export const maxSeed = 2 ** 32 - 1;
 
-/** Returns the error for a fault that was checked before. */
-const impossible: Refuse = (problem) => new TypeError(problem);
+/** Returns the error for a problem of a fault that was checked before. */
+export const impossible: Refuse = (problem) => new TypeError(problem);
 
 /** A rule in effect, with its counts. */
 class ActiveRule {
