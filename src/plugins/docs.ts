@@ -13,19 +13,6 @@ const policy =
 /** Swagger UI, without scripts, because a dependency's install script sends usage data. */
 const install = 'npm install --ignore-scripts swagger-ui-dist@5';
 
-/** The scripts of the page at `/`; those of Swagger UI's page are below `/docs`. */
-const scripts = [
-  'script.js',
-  'adding.js',
-  'curl.js',
-  'download.js',
-  'exact-json.js',
-  'kept.js',
-  'place.js',
-  'requests.js',
-  'rows.js',
-];
-
 type Replies = Readonly<Record<string, Reply>>;
 
 /**
@@ -37,11 +24,13 @@ export function docsPlugin(): Plugin {
   const fileOf = (name: string): string => files.get(name) ?? '';
 
   const library = libraryReplies(fileOf);
+  // The script of Swagger UI's page is served below `/docs`.
+  const scripts = [...files].filter(([name]) => /^(?!docs\.).*\.js$/.test(name));
   const replies: Replies = {
     '/': textReply('html', petsPage(fileOf('index.html'))),
     '/page/style.css': textReply('css', fileOf('style.css')),
     ...Object.fromEntries(
-      scripts.map((name) => [`/page/${name}`, textReply('javascript', fileOf(name))]),
+      scripts.map(([name, text]) => [`/page/${name}`, textReply('javascript', text)]),
     ),
     ...(library ?? missingReplies(fileOf)),
   };
