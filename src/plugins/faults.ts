@@ -124,7 +124,10 @@ export function faultsPlugin(options: FaultsOptions = {}): FaultsPlugin {
 class ControlList {
   readonly #entries: { readonly control: FaultControl; readonly key: string | undefined }[] = [];
 
-  /** Adds the control of a store until the store closes. The last one stays. */
+  /**
+   * Adds the control of a store, and removes it when the store closes. The last control stays, so
+   * that a test can read the journal of a closed petstore.
+   */
   add(control: FaultControl, { isolatedKey, onClose }: PluginHost): void {
     const entry = { control, key: isolatedKey };
     this.#entries.push(entry);

@@ -46,7 +46,7 @@ export class FaultControl {
   }
 
   /**
-   * Replaces all rules. They are checked already, except against the routes.
+   * Replaces all rules, which are checked already, except against the routes.
    *
    * @throws the error of `refuse` for a rule that no request can meet
    */
@@ -69,16 +69,16 @@ export class FaultControl {
     return header === undefined ? this.#rules.faultFor(request) : this.#rules.faultOfHeader(header);
   }
 
-  /** True if the storage can be reset. Without `onReset`, delayed requests could not learn it. */
+  /** True if the storage can be reset. Without `onReset`, a reset would not end delays. */
   get canReset(): boolean {
     const { storage } = this.#host;
     return storage.reset !== undefined && storage.onReset !== undefined;
   }
 
   /**
-   * Resets the store, the rules and the journal.
+   * Resets the store, the rules, the journal and the clock of the petstore.
    *
-   * @param clock The time to set, in milliseconds since the epoch; omitted for the own clock.
+   * @param clock The time to set, in milliseconds since the epoch; omitted for its own clock.
    */
   async reset(clock?: number): Promise<void> {
     await this.#host.storage.reset?.();

@@ -32,6 +32,8 @@ const parameter: OpenApiValue = {
 const rulesContent = jsonContent(schemaRef('FaultRules'), {
   rules: [{ method: 'POST', path: '/v1/pets', fault: 'delay=200', times: 2 }],
 });
+/** The errors of an operation that reads a body. */
+const bodyErrors = errorResponses(['invalid_body', 'content_too_large', 'unsupported_media_type']);
 const rulesResponse = {
   200: response('The rules, each with the number of requests that are left.', rulesContent),
 };
@@ -92,10 +94,7 @@ export const documents = {
       'setFaults',
       'Replace all fault rules',
       'A request gets the fault of the first rule that fits. If a rule is wrong, nothing changes.',
-      {
-        ...rulesResponse,
-        ...errorResponses(['invalid_body', 'content_too_large', 'unsupported_media_type']),
-      },
+      { ...rulesResponse, ...bodyErrors },
     ),
     requestBody: { required: true, content: rulesContent },
   },
@@ -112,7 +111,7 @@ export const documents = {
       'Only of a store in memory, so that each test begins with the same pets.',
       {
         204: { description: 'Reset. Requests that were delayed get 503.' },
-        ...errorResponses(['invalid_body', 'content_too_large', 'unsupported_media_type']),
+        ...bodyErrors,
       },
     ),
     requestBody: { required: false, content: resetContent },

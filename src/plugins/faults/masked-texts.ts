@@ -4,7 +4,7 @@ import { petStatuses, type PluginRequest } from '../../index.js';
 /** The form of the keys that `petstore keys add` makes. */
 const madeKey = /psk_[A-Za-z0-9_-]{43}/g;
 
-/** A value of a query that is too short for a key, or that is not one. */
+/** Matches the values of a query that are not a key: short numbers, and statuses of pets. */
 const plainValue = new RegExp(`^(?:[0-9]{0,9}|${petStatuses.join('|')})$`);
 
 /** The number of keys that are remembered. */

@@ -65,7 +65,7 @@ export const impossible: Refuse = (problem) => new TypeError(problem);
 class ActiveRule {
   readonly #rule: FaultRule;
   readonly #fault: Fault;
-  /** True if a share of the requests meets the fault. */
+  /** True if the share of the fault includes a request, by the number of draws before it. */
   readonly #isInShare: (request: number) => boolean;
   #skipped: number;
   #left: number;

@@ -40,7 +40,7 @@ interface Word {
   readonly effect: (value: string) => Effect;
 }
 
-/** The longest time that a word may take, so that a client cannot keep connections for long. */
+/** The times of words, with a bound so that a client cannot keep connections for long. */
 const time = integer('MS', 0, 30_000);
 
 /** The words by name, in the order in which they change a reply. */
