@@ -235,6 +235,18 @@ test('C82 a request is in the journal while it is in flight, and cut if its clie
   assert.deepEqual([ended.status, ended.cut, ended.fault], [undefined, true, 'delay=30000']);
 });
 
+test('C82 a client that closes its sending side has a whole response in the journal', async (t) => {
+  const running = await startFaulty(t);
+  const { port } = running;
+  const parts = { headers: ['Petstore-Fault: delay=30000'] };
+  const client = await connectTo(t, running, requestBytes('GET', '/v1/pets', parts));
+  await until('the request', async () => (await journal(port))[0] !== undefined);
+  client.endSending();
+  await until('the end', async () => (await journal(port))[0]?.ms !== undefined);
+  const ended = (await journal(port))[0] ?? assert.fail();
+  assert.deepEqual([ended.status, ended.cut, ended.fault], [200, false, 'delay=30000']);
+});
+
 test('C82 a client that leaves in the middle of a body has a cut response', async (t) => {
   for (const nodeInterface of ['auto', 'documented'] as const) {
     const { petstore } = await startFaulty(t);
