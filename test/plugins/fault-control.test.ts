@@ -352,6 +352,17 @@ test('C40 C82 the journal never has an API key', async (t) => {
   );
 });
 
+test('C82 a path without parameters is whole, although a token was one of its words', async (t) => {
+  const { port } = await startFaulty(t);
+  await sendRequest(port, 'GET', '/v1/pets', { authorization: 'Bearer pets' });
+  await sendRequest(port, 'GET', '/v1/pets');
+  await sendRequest(port, 'GET', '/v1/pets/pets');
+  const [refused, whole, masked = ''] = (await journal(port)).map(({ path }) => path);
+  assert.deepEqual([refused, whole], ['/v1/pets', '/v1/pets']);
+  assert.match(masked, /^[/]v1[/][^/]+[/][^/]+$/);
+  assert.doesNotMatch(masked, /pets/);
+});
+
 test('C63 C82 a reset empties the journal, and older requests do not enter it', async (t) => {
   const running = await startFaulty(t);
   const { port } = running;

@@ -23,14 +23,15 @@ export class KeyMask {
   readonly #tokens = new Map<string, RegExp>();
 
   /** Returns the texts of a request without keys. */
-  textsOf({ path, query, header }: PluginRequest): MaskedTexts {
+  textsOf({ path, route, query, header }: PluginRequest): MaskedTexts {
     const authorization = header('authorization');
     const token = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
     if (token !== undefined) this.#remember(token);
 
     const idempotencyKey = header('idempotency-key');
     return {
-      path: this.#masked(path),
+      // A path that is also that of its route has no text of the client.
+      path: path === route ? path : this.#masked(path),
       // Without a header, the key of a client may be anywhere.
       query: this.#masked(authorization === undefined ? withoutValues(query) : query),
       idempotencyKey: idempotencyKey === undefined ? undefined : this.#masked(idempotencyKey),
