@@ -146,6 +146,16 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     while (!stub.late.has(socket)) await ticks(1);
     if (stub.late.has(stub.find('/idle').socket)) throw new Error('an idle connection is late');
   },
+  'targets that are unusual': async (probe, stub) => {
+    const target = 'http://a//b/../c%zz?d=%';
+    probe.send(request(`GET ${target}`, []));
+    await probe.expect([200], 'get');
+    if (!stub.has(target)) throw new Error(`the target became ${stub.last.target}`);
+  },
+  'a head of the largest size': async (probe) => {
+    probe.send(request(`GET /${'x'.repeat(16_000)}`, [`X: ${'x'.repeat(16_000)}`]));
+    await probe.expect([200], 'get');
+  },
   'requests with too large headers': async (probe, _stub, open) => {
     probe.send(get(`X: ${'x'.repeat(50_000)}`).slice(0, -4));
     const other = open();

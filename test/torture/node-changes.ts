@@ -166,4 +166,15 @@ export const nodeChanges: Readonly<Record<string, NodeChange>> = {
     'if (state.incoming[0]?._readableState.endEmitted === false) socket.destroySoon(); ' +
       'else socket._httpMessage._last = true;',
   ],
+  'keeps responses that were sent past it': [
+    '_http_server',
+    'res.detachSocket(socket);',
+    'if (res._headerSent) res.detachSocket(socket);',
+  ],
+  'has its own maximum size of a head': ['_http_server', 'server.maxHeaderSize || 0', '20_000'],
+  'gives the bytes of a body as a Uint8Array': [
+    '_http_common',
+    'const ret = stream.push(b);',
+    'const ret = stream.push(new Uint8Array(b));',
+  ],
 };
