@@ -15,10 +15,14 @@ import { startWrong } from './wrong-server.js';
 /** Runs `verify` with arguments. */
 const verify = (...args: readonly string[]) => command(['verify', ...args], { cwd: root });
 
+/** Returns notes without those of a server that a busy machine makes slow. */
+const withoutSlowness = (notes: string) =>
+  notes.replace(/^note: (?:only \d+ of \d+ stories ran|a response takes about) .*\n/gm, '');
+
 test('verify prints a line for each rule and exits with 0 if a server keeps all rules', async (t) => {
   const { port } = await start(t);
   const { code, stdout, stderr } = await verify(`http://127.0.0.1:${port}`, '--key', key);
-  assert.deepEqual([code, stderr], [0, '']);
+  assert.deepEqual([code, withoutSlowness(stderr)], [0, '']);
   for (const line of [
     /^ {2}✔ C10 an id that is not a canonical int64 is 404$/m,
     /^ {2}- C35 .* \(not applicable: the clock of the server is before the sunset of .*\)$/m,
