@@ -286,7 +286,10 @@ test('C61 an invalid rule is 400 with its number and a hint, and changes no rule
   for (const [bad, problem] of [
     ...[{}, { fault: 5 }, 5, null].map((each) => [each, noFault] as const),
     [{ fault: 'drip' }, 'in fault, "drip" is not a word of a fault; the nearest is drop'],
-    [{ ...drop, method: 'post' }, 'method must be a method such as POST, or be left out'],
+    [
+      { ...drop, method: 'post' },
+      'method must be a method in capitals, such as POST, or be left out',
+    ],
     [
       { ...drop, path: '/v1/pets/1' },
       'path must be the path of a route, such as /v1/pets/{petId}, or be left out',

@@ -21,7 +21,7 @@ const ownMembers = ['method', 'path', 'fault', 'times', 'skip'];
 const memberChecks: Readonly<Record<keyof FaultRule, MemberCheck>> = {
   method: [
     (value) => typeof value === 'string' && /^[A-Z]+$/.test(value),
-    'a method such as POST, or be left out',
+    'a method in capitals, such as POST, or be left out',
   ],
   path: [
     (value) => typeof value === 'string',
