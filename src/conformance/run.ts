@@ -165,7 +165,7 @@ function plainConnection(reason: string): string {
 }
 
 /** The number of requests of a run at each level, about. */
-const requestCounts = { specification: 800, http: 850, full: 3_500 } as const;
+const requestCounts = { specification: 1_000, http: 1_000, full: 2_500 } as const;
 
 /** Tells how long a run will take if the server is slow. */
 function noteDuration(server: TestedServer, options: RuleSelection): void {
@@ -173,9 +173,10 @@ function noteDuration(server: TestedServer, options: RuleSelection): void {
   if (responseMs < 500) return;
   const share = selectedRules(options).length / selectedRules({ level }).length;
   const minutes = Math.ceil((requestCounts[level] * share * responseMs) / 60_000);
+  const duration = minutes === 1 ? 'a minute' : `${minutes} minutes`;
   const seconds = (responseMs / 1_000).toFixed(1);
   server.note(
-    `a response takes about ${seconds} s, so the run may take ${minutes} minutes; ` +
+    `a response takes about ${seconds} s, so the run may take ${duration}; ` +
       '--only S1,S2 checks only these rules, and --stories 0 leaves out the stories',
   );
 }

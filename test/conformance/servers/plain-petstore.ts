@@ -29,6 +29,8 @@ export interface Reply {
 /** A request with its body. */
 export interface ReceivedRequest {
   readonly method: string;
+  /** The request target, as it was sent. */
+  readonly target: string;
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingMessage['headers'];
@@ -45,6 +47,17 @@ export class PlainPetstore {
   /** Returns the id of the next pet. */
   nextId(): string {
     return String(this.pets.length + 1);
+  }
+
+  /** Returns true if Host is valid. Node accepts several Hosts, and a Host with a path. */
+  hasValidHost({ rawHeaders, headers }: IncomingMessage): boolean {
+    const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && /^host$/i.test(name));
+    return hosts.length === 1 && /^[\w.:[\]-]+$/.test(headers.host ?? '');
+  }
+
+  /** Returns true if the server sends status 100 to a client that expects it. */
+  sendsContinue(): boolean {
+    return true;
   }
 
   isAuthorized({ headers }: ReceivedRequest): boolean {
@@ -146,6 +159,10 @@ export class PlainPetstore {
     return this.error(405, 'method_not_allowed', { Allow: allow });
   }
 
+  unknownMethod(): Reply {
+    return this.error(501, 'not_implemented');
+  }
+
   async handle(request: ReceivedRequest): Promise<Reply> {
     const { method, path } = request;
     const isRead = method === 'GET' || method === 'HEAD';
@@ -211,26 +228,22 @@ const isInt64 = (digits: string): boolean => BigInt.asIntN(64, BigInt(digits)) =
 
 /** Starts a petstore until the end of a test, and returns its URL. */
 export async function startPlain(t: Ending, petstore: PlainPetstore): Promise<string> {
-  const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+  const server = createServer({ keepAliveTimeout: 60_000 });
+  const receive = (request: IncomingMessage, response: ServerResponse): void => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const { method = '', url = '/', headers } = request;
-      // Node accepts several Hosts, and a Host with a path.
-      const hosts = request.rawHeaders.filter((name, at) => at % 2 === 0 && /^host$/i.test(name));
-      if (hosts.length !== 1 || !/^[\w.:[\]-]+$/.test(headers.host ?? '')) {
-        response.socket?.end(badRequest);
+      if (!petstore.hasValidHost(request) || !URL.canParse(url, 'http://localhost')) {
+        response.socket?.end(rawError(petstore.error(400, 'bad_request')));
         return;
       }
-      if (!URL.canParse(url, 'http://localhost')) {
-        response.socket?.end(badRequest);
-        return;
-      }
-      const target = new URL(url, 'http://localhost');
+      const { pathname, searchParams } = new URL(url, 'http://localhost');
       const received = {
         method,
-        path: decoded(target.pathname),
-        query: target.searchParams,
+        target: url,
+        path: decoded(pathname),
+        query: searchParams,
         headers,
         body: Buffer.concat(chunks).toString('utf8'),
       };
@@ -240,9 +253,18 @@ export async function startPlain(t: Ending, petstore: PlainPetstore): Promise<st
       );
     });
     request.on('error', () => undefined);
+  };
+  server.on('request', receive).on('checkContinue', (request, response) => {
+    if (petstore.sendsContinue()) response.writeContinue();
+    receive(request, response);
   });
-  server.on('clientError', (_error, socket) => {
-    if (socket.writable) socket.end(badRequest);
+  server.on('clientError', (error, socket) => {
+    if (!socket.writable) return;
+    const { code, rawPacket }: { code?: unknown; rawPacket?: unknown } = Object(error);
+    const isOfMethod = code === 'HPE_INVALID_METHOD' && /^[A-Z]+ \S+ HTTP\//.test(`${rawPacket}`);
+    socket.end(
+      rawError(isOfMethod ? petstore.unknownMethod() : petstore.error(400, 'bad_request')),
+    );
   });
 
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -253,9 +275,9 @@ export async function startPlain(t: Ending, petstore: PlainPetstore): Promise<st
   return `http://127.0.0.1:${Object(server.address()).port}`;
 }
 
-const badBody = '{"code":"bad_request","message":"This is bad_request.","status":400}';
-const badRequest =
-  'HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n' +
-  `Date: ${new Date().toUTCString()}\r\nContent-Length: ${badBody.length}\r\n\r\n${badBody}`;
+/** Returns the bytes of an error to a request that Node does not read. */
+const rawError = ({ status, body }: Reply): string =>
+  `HTTP/1.1 ${status} X\r\nConnection: close\r\nContent-Type: application/json\r\n` +
+  `Date: ${new Date().toUTCString()}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 
 export { sleep };

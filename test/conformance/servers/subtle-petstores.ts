@@ -436,4 +436,66 @@ export const subtlePetstores: readonly WrongPetstore[] = [
     }),
     'http',
   ),
+  wrong(
+    'C9',
+    'responds with 500 to a GET with a body',
+    replied(
+      (request) => isList(request) && request.body !== '',
+      (_, __, petstore) => petstore.error(500, 'crash'),
+    ),
+    'http',
+  ),
+  wrong(
+    'C12',
+    'does not decode a path',
+    replied(
+      ({ target }) => target.includes('%70ets'),
+      (_, __, petstore) => petstore.error(404, 'not_found'),
+    ),
+    'http',
+  ),
+  wrong(
+    'C13',
+    'does not know a target in absolute form',
+    replied(
+      ({ target }) => !target.startsWith('/'),
+      (_, __, petstore) => petstore.error(404, 'not_found'),
+    ),
+    'http',
+  ),
+  wrong(
+    'C18',
+    'responds with 405 to an unknown method',
+    (petstore) => ({ unknownMethod: () => petstore.notAllowed('GET, HEAD, POST') }),
+    'http',
+  ),
+  wrong(
+    'C39',
+    'accepts a key in the query',
+    (petstore) => ({
+      isAuthorized: (request) =>
+        request.query.get('access_token') === key ||
+        PlainPetstore.prototype.isAuthorized.call(petstore, request),
+    }),
+    'http',
+  ),
+  wrong('C42', 'does not check Host', () => ({ hasValidHost: () => true }), 'http'),
+  wrong(
+    'C45',
+    'waits for a body without status 100',
+    () => ({ sendsContinue: () => false }),
+    'http',
+  ),
+  wrong(
+    'C52',
+    'closes each connection without saying so',
+    (petstore) => ({
+      write: (response, reply, method) => {
+        const { socket } = response;
+        response.once('finish', () => socket?.destroySoon());
+        PlainPetstore.prototype.write.call(petstore, response, reply, method);
+      },
+    }),
+    'http',
+  ),
 ];

@@ -1,5 +1,4 @@
 /** Proxies before our petstore, each wrong in exactly one way at the level `full`. */
-import { STATUS_CODES } from 'node:http';
 import { key } from '../../support/fixture.js';
 import type { Fault } from '../wrong-server.js';
 
@@ -14,13 +13,13 @@ export const inRequests = (from: string | RegExp, to: string): Fault => ({
 const inResponses = (from: string | RegExp, to: string): Fault => ({
   response: (bytes) => bytes.replaceAll(from, to),
 });
-/** Returns a fault that replaces the status of responses, also in their bodies. */
-const withStatus = (before: string, status: number): Fault => ({
+/** Returns a fault that replaces a status of responses by 400, also in their bodies. */
+const with400In = (status: 408 | 413 | 431 | 501): Fault => ({
   response: (bytes) =>
-    bytes.includes(` ${before}\r\n`)
+    bytes.startsWith(`HTTP/1.1 ${status} `)
       ? bytes
-          .replace(before, `${status} ${STATUS_CODES[status]}`)
-          .replace(`"status":${parseInt(before, 10)}`, `"status":${status}`)
+          .replace(/^(HTTP\/1\.1) .*/, '$1 400 Bad Request')
+          .replace(`"status":${status}`, '"status":400')
       : bytes,
 });
 /** Returns a fault that removes a header from responses. */
@@ -59,16 +58,7 @@ export const wrongProxies: readonly WrongProxy[] = [
   ],
   ['C6', 'sends no Link', inResponses(/^Link: <[^>]*limit=2.*\r\n/gm, '')],
   ['C12', 'does not decode a path', inRequests('/%70ets', '/petz')],
-  [
-    'C18',
-    'responds with 400 to an unknown method',
-    {
-      response: (bytes) =>
-        bytes
-          .replace('501 Not Implemented', '400 Bad Request')
-          .replace('"status":501', '"status":400'),
-    },
-  ],
+  ['C18', 'responds with 400 to an unknown method', with400In(501)],
   [
     'C21',
     'returns unknown members',
@@ -239,7 +229,7 @@ export const wrongProxies: readonly WrongProxy[] = [
           : bytes,
     },
   ],
-  ['C29', 'responds with 400 to a body over the limit', withStatus('413 Payload Too Large', 400)],
+  ['C29', 'responds with 400 to a body over the limit', with400In(413)],
   ['C32', 'has no negative categories', inRequests(/"categoryId":-5\b/g, '"categoryId":"-5"')],
   [
     'C35',
@@ -271,11 +261,7 @@ export const wrongProxies: readonly WrongProxy[] = [
         bytes.includes(`Bearer ${key}`) ? bytes : bytes.replace(/^GET \/readyz/, 'GET /v1/pets'),
     },
   ],
-  [
-    'C43',
-    'responds with 400 to too many headers',
-    withStatus('431 Request Header Fields Too Large', 400),
-  ],
+  ['C43', 'responds with 400 to too many headers', with400In(431)],
   ['C45', 'refuses every Expect', inRequests('Expect: 100-continue', 'Expect: nothing')],
   [
     'C51',
@@ -300,8 +286,4 @@ export const wrongProxies: readonly WrongProxy[] = [
 ];
 
 /** A proxy that breaks a rule which is checked only if the option `slow` is true. */
-export const slowProxy: WrongProxy = [
-  'C44',
-  'responds with 400 to a late request',
-  withStatus('408 Request Timeout', 400),
-];
+export const slowProxy: WrongProxy = ['C44', 'responds with 400 to a late request', with400In(408)];
