@@ -3,7 +3,7 @@
  * of Node that it needs has changed, or if Node's parser accepts what it must refuse.
  */
 import type { Socket } from 'node:net';
-import { ticks, type Probe } from './probe.js';
+import { pause, ticks, type Probe } from './probe.js';
 import { maxBodyBytes, type StubService } from './stub-service.js';
 
 /** @throws Error if Node has changed. `open` opens another connection to the stub. */
@@ -17,6 +17,14 @@ function request(line: string, headers: readonly string[]): string {
 }
 
 const chunked = 'Transfer-Encoding: chunked';
+
+/** The kinds of requests that a server gets most, each with the statuses of its responses. */
+export const commonRequests: Readonly<Record<string, readonly [bytes: string, number[]]>> = {
+  GET: [get(), [200]],
+  POST: [`${post('Content-Length: 3')}get`, [200]],
+  chunked: [`${post(chunked)}3\r\nget\r\n0\r\n\r\n`, [200]],
+  Expect: [`${post('Content-Length: 3', 'Expect: 100-continue')}get`, [100, 200]],
+};
 
 /** Requests that are not valid HTTP (C42). */
 const malformed: readonly string[] = [
@@ -51,6 +59,26 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     await probe.expect([200], 'get');
     await probe.ends();
   },
+  'a head as it was sent': async (probe, stub) => {
+    const target = '/Head//%2f/../?A=%C3&&b';
+    // Node's parser passes more than 32 headers in parts.
+    const numbered = Array.from({ length: 40 }, (_, i) => [`N${i}`, `${i}`]);
+    const lines = ['X-Y:  \t b\xe9 c \t', 'x-y:', ...numbered.map((each) => each.join(': '))];
+    probe.send(`${request(`PATCH ${target}`, [...lines, chunked])}0\r\nX-Trailer: a\r\n\r\n`);
+    await probe.expect([200], 'get');
+    const { method, rawHeaders } = stub.find(target);
+    const headers = [['Host', 'a'], ['X-Y', 'b\xe9 c'], ['x-y', ''], ...numbered];
+    const expected = [...headers.flat(), ...chunked.split(': ')];
+    if (`${method} ${rawHeaders.join('\n')}` !== `PATCH ${expected.join('\n')}`)
+      throw new Error('the method or the headers are changed');
+  },
+  'bodies that are not read': async (probe) => {
+    for (const method of ['GET', 'DELETE', 'PUT']) {
+      probe.send(`${request(`${method} /`, ['Content-Length: 5'])}GET /`);
+      probe.send(`${request(`${method} /`, [chunked])}5\r\nGET /\r\n0\r\n\r\n`);
+      await probe.expect([200, 200], 'get');
+    }
+  },
   'a body in parts': async (probe) => {
     for (const part of [request('POST /late', ['Content-Length: 6']), 'ab', 'cd', 'ef']) {
       probe.send(part);
@@ -78,6 +106,23 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     probe.end();
     await probe.expect([200, 200, 200], 'get');
     await probe.ends();
+  },
+  'clients that close their sending side too early': async (probe, _stub, open) => {
+    const other = open();
+    probe.send(`${post('Content-Length: 9')}one`);
+    other.send(get().slice(0, -1));
+    for (const each of [probe, other]) {
+      each.end();
+      await each.expect([400], '"status":400}');
+      await each.ends();
+    }
+  },
+  'many pipelined requests': async (probe) => {
+    const count = 128;
+    probe.send(get().repeat(count));
+    await probe.expect(Array<number>(count).fill(200), 'get');
+    probe.send(get());
+    await probe.expect([200], 'get');
   },
   'pipelined requests that wait': async (probe, stub) => {
     const { socket, release } = await hold(probe, stub, '/hold');
@@ -143,7 +188,7 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     probe.send(`${request('GET /late-head', [])}GET`);
     await probe.expect([200], 'get');
     const { socket } = stub.find('/late-head');
-    while (!stub.late.has(socket)) await ticks(1);
+    while (!stub.late.has(socket)) await pause();
     if (stub.late.has(stub.find('/idle').socket)) throw new Error('an idle connection is late');
   },
   'targets that are unusual': async (probe, stub) => {
@@ -170,7 +215,7 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
   },
   'unknown methods': async (probe, _stub, open) => {
     const other = open();
-    probe.send(get() + request('PURR /', []));
+    probe.send(get() + request(`PURR /${'x'.repeat(10_000)}`, []));
     await probe.expect([200, 501], '"status":501}');
     // A method of RTSP, which the parser knows.
     other.send(request('PLAY /', []));
@@ -183,10 +228,13 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     probe.send(get());
     await probe.expect([200], 'get');
   },
-  'requests with an Upgrade header': async (probe) => {
+  'requests with an Upgrade header': async (probe, _stub, open) => {
     probe.send(get('Connection: Upgrade', 'Upgrade: websocket') + get());
     await probe.expect([200], 'get');
-    await probe.ends();
+    const other = open();
+    other.send(`${post('Connection: Upgrade', 'Upgrade: h2c', 'Content-Length: 3')}one`);
+    await other.expect([200], 'one');
+    for (const each of [probe, other]) await each.ends();
   },
   'CONNECT requests': async (probe) => {
     probe.send(request('CONNECT a:443', []));

@@ -1,10 +1,15 @@
 /** The client of the self-check. */
 import { connect, type Socket } from 'node:net';
-import { setImmediate } from 'node:timers';
+import { setImmediate, setTimeout } from 'node:timers';
 
 /** Resolves after some ticks of the event loop. */
 export async function ticks(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Resolves after a millisecond. Waiting for a timer by `ticks` would keep the CPU busy. */
+export async function pause(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
 /** A client connection of the check. */

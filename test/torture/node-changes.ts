@@ -177,4 +177,45 @@ export const nodeChanges: Readonly<Record<string, NodeChange>> = {
     'const ret = stream.push(b);',
     'const ret = stream.push(new Uint8Array(b));',
   ],
+  'writes 100 Continue to the response by itself': [
+    '_http_server',
+    "server.emit('checkContinue', req, res);",
+    "res.writeContinue(); server.emit('checkContinue', req, res);",
+  ],
+  'cuts the packets of malformed requests': [
+    '_http_common',
+    'rawPacket || parser.getCurrentBuffer();',
+    '(rawPacket || parser.getCurrentBuffer()).subarray(0, 64);',
+  ],
+  'adds trailers to the headers': [
+    '_http_common',
+    'stream._addHeaderLines(headers, headers.length);',
+    'stream.rawHeaders.push(...headers);',
+  ],
+  'skips the bodies of GET': [
+    '_http_common',
+    'return parser.onIncoming(incoming, shouldKeepAlive);',
+    "const skips = incoming.method === 'GET'; " +
+      'return parser.onIncoming(incoming, shouldKeepAlive) || (skips ? 1 : 0);',
+  ],
+  'destroys half-closed sockets in the middle of a body': [
+    '_http_server',
+    'socketOnError.call(socket, ret);',
+    'socket.destroy();',
+  ],
+  'keeps requests with Expect': [
+    '_http_server',
+    'res._expect_continue = true;',
+    'res._expect_continue = true; (server.kept ||= []).push(req);',
+  ],
+  'keeps headers': [
+    '_http_server',
+    'state.incoming.shift();',
+    'state.incoming.shift(); (server.kept ||= []).push(req.rawHeaders);',
+  ],
+  'adds a listener to the server for each request': [
+    '_http_server',
+    'state.incoming.shift();',
+    "state.incoming.shift(); server.setMaxListeners(0).on('x', () => 1);",
+  ],
 };
