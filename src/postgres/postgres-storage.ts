@@ -19,6 +19,12 @@ import { connectToTables } from './schema.js';
 import { selectTime } from './statements.js';
 import { tableStore } from './table-store.js';
 
+/**
+ * The most connections of a server by default. A database of 25 connections keeps 3 for
+ * administrators, so that 22 are enough for three servers and a command.
+ */
+const defaultConnections = 7;
+
 /** The options of `postgresStorage`. */
 export interface PostgresStorageOptions {
   /** Receives a line when the database fails and when it works again. @defaultValue no log */
@@ -26,7 +32,7 @@ export interface PostgresStorageOptions {
 
   /**
    * The most connections at once, from 1; ignored if a pool is given.
-   * @defaultValue `pool_max` of the URL, or 10
+   * @defaultValue `pool_max` of the URL, or 7
    */
   readonly maxConnections?: number;
 
@@ -58,7 +64,7 @@ export async function postgresStorage(
   });
   const { log = ignore, isSource = false } = options;
   const poolMax = typeof database === 'string' ? poolMaxOf(database) : undefined;
-  const { maxConnections = poolMax ?? 10 } = options;
+  const { maxConnections = poolMax ?? defaultConnections } = options;
 
   if (!Number.isInteger(maxConnections) || maxConnections < 1)
     throw new TypeError('option maxConnections must be an integer from 1');

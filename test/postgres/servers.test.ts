@@ -7,9 +7,11 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { testPetstore } from '../../dist/conformance/index.js';
 import { atEnd } from '../support/at-end.js';
-import { apiKey, StartedServer, serverFile } from '../support/process.js';
+import { migratePostgres } from '../../dist/postgres/index.js';
+import { apiKey, folder, StartedServer, serverFile, startServer } from '../support/process.js';
 import { balanceConnections } from './balancer.js';
-import { newDatabase, withoutDatabase } from './database.js';
+import { Cluster } from './cluster.js';
+import { newDatabase, query, withoutDatabase, withoutServer } from './database.js';
 import { rowsIn } from './scene.js';
 import { Writers } from './writers.js';
 
@@ -19,13 +21,13 @@ const balancer = await balanceConnections(file, () => servers.map(({ port }) => 
 
 describe('three servers on one database', { skip: withoutDatabase() }, () => {
   let url: string;
-  const folder = mkdtempSync(join(tmpdir(), 'petstore-servers-'));
-  atEnd(file, () => rmSync(folder, { recursive: true, force: true }));
+  const home = mkdtempSync(join(tmpdir(), 'petstore-servers-'));
+  atEnd(file, () => rmSync(home, { recursive: true, force: true }));
 
   /** Starts or restarts the server of one index. */
   async function start(index: number): Promise<void> {
     const server = new StartedServer(process.execPath, [serverFile, '--storage', url], {
-      cwd: folder,
+      cwd: home,
       env: { PETSTORE_API_KEYS: apiKey, PORT: '0' },
     });
     atEnd(file, () => server.end('SIGKILL'));
@@ -67,4 +69,33 @@ describe('three servers on one database', { skip: withoutDatabase() }, () => {
 
   // Each rule opens connections, which the balancer spreads over the servers.
   testPetstore({ url: `http://127.0.0.1:${balancer.port}`, key: apiKey });
+});
+
+describe('a database of 25 connections', { skip: withoutServer() }, () => {
+  test('serves three servers whose pools are full', async (t) => {
+    const cluster = await Cluster.start(['max_connections=25', 'superuser_reserved_connections=3']);
+    atEnd(t, () => cluster.remove());
+    await migratePostgres(cluster.url);
+    await query(
+      cluster.url,
+      'CREATE ROLE petstore LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO petstore',
+    );
+    const url = Object.assign(new URL(cluster.url), { username: 'petstore' }).href;
+    const three = await Promise.all(
+      [1, 2, 3].map(() => startServer(t, ['--storage', url], { cwd: folder(t) })),
+    );
+
+    for (let round = 0; round < 5; round++) {
+      const responses = three.flatMap((server) =>
+        Array.from({ length: 60 }, (_, index) =>
+          index % 4 === 0
+            ? server.add(`${round} ${index}`)
+            : server.get(`/v1/pets?after=${round * 45 + index}&limit=${index}`),
+        ),
+      );
+      const statuses = (await Promise.all(responses)).map(({ status }) => status);
+      assert.deepEqual([...new Set(statuses)].toSorted(), [200, 201]);
+    }
+    assert.equal((await rowsIn(cluster.url)).length, 225);
+  });
 });

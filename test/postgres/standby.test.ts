@@ -60,8 +60,8 @@ function outcomeOf(promise: Promise<unknown>): () => unknown {
 
 describe('a synchronous standby', { skip: withoutServer() }, () => {
   before(async () => {
-    primary = await Cluster.start(['max_connections=30']);
-    standby = await Cluster.standbyOf(primary, 'standby');
+    primary = await Cluster.start();
+    standby = await Cluster.standbyOf(primary, 'standby', ['max_connections=30']);
     await alterSystem(primary.url, "SET synchronous_standby_names = 'standby'");
     await untilRow(primary.url, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'");
   });

@@ -28,7 +28,7 @@ export function childEnvironment(own: Readonly<NodeJS.ProcessEnv> = {}): NodeJS.
 
 /** Returns the value of `PETSTORE_TEST_<name>`; undefined if it is absent or empty. */
 export function testSetting(
-  name: 'CYCLES' | 'FAULT' | 'NO_SKIP' | 'POSTGRES_URL',
+  name: 'CYCLES' | 'FAULT' | 'NO_SKIP' | 'POSTGRES_PROGRAMS' | 'POSTGRES_URL',
 ): string | undefined {
   return process.env[`PETSTORE_TEST_${name}`] || undefined;
 }
