@@ -64,7 +64,7 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     // Node's parser passes more than 32 headers in parts.
     const numbered = Array.from({ length: 40 }, (_, i) => [`N${i}`, `${i}`]);
     const lines = ['X-Y:  \t b\xe9 c \t', 'x-y:', ...numbered.map((each) => each.join(': '))];
-    probe.send(`${request(`PATCH ${target}`, [...lines, chunked])}0\r\nX-Trailer: a\r\n\r\n`);
+    probe.send(`${request(`PATCH ${target}`, [...lines, chunked])}0\r\n\r\n`);
     await probe.expect([200], 'get');
     const { method, rawHeaders } = stub.find(target);
     const headers = [['Host', 'a'], ['X-Y', 'b\xe9 c'], ['x-y', ''], ...numbered];
