@@ -95,6 +95,41 @@ test(
   },
 );
 
+test('a name stays in its row, whatever its characters are', inBrowser, async (t) => {
+  const names = [
+    '\u202eright to left',
+    'שלום',
+    `Z${'\u0301'.repeat(80)}algo`,
+    '',
+    ' \u200b',
+    'a  b\tc\nd\u0000',
+  ];
+  const pets = names.map((name) => ({ name, categoryId: 1n }));
+  const { page } = await listOf(t, pets, '');
+  const spans = page.locator('#rows td.text > span');
+  assert.deepEqual(await spans.allTextContents(), names);
+  for (const width of [320, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    assert.deepEqual(await misfits(page), [], String(width));
+    const looks = await page.evaluate(`[...document.querySelectorAll('#rows td.text > span')].map(
+      (span) => {
+        const { overflow, textAlign } = getComputedStyle(span);
+        const { content } = getComputedStyle(span, '::before');
+        const { height } = span.getBoundingClientRect();
+        return [overflow, textAlign, content, Math.round(height / 24)].join(' ');
+      })`);
+    const [name, blank] = ['clip left none', 'clip left "(blank)"'];
+    assert.deepEqual(looks, [
+      `${name} 1`,
+      `${name} 1`,
+      `${name} 1`,
+      `${blank} 1`,
+      `${blank} 1`,
+      `${name} 2`,
+    ]);
+  }
+});
+
 test('a name is clamped after three lines, and a button shows all of it', inBrowser, async (t) => {
   const { page } = await listOf(t, longPets, '');
   const lines = async (): Promise<number> =>

@@ -2,15 +2,18 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * Returns the texts of the files by name, without comments and indentation. In `dist`, the build
- * has replaced this function by its result, so that bundlers need no files.
+ * Returns the texts of the files by name, without comments and needless spaces. In `dist`, the
+ * build has replaced this function by its result, so that bundlers need no files.
  */
 export function readPageFiles(
   folder: URL = new URL('.', import.meta.url),
 ): ReadonlyMap<string, string> {
   const names = readdirSync(folder).filter((name) => /\.(html|css|js)$/.test(name));
   return new Map(
-    names.map((name) => [name, withoutComments(readFileSync(new URL(name, folder), 'utf8'))]),
+    names.map((name) => {
+      const text = withoutComments(readFileSync(new URL(name, folder), 'utf8'));
+      return [name, name.endsWith('.css') ? text.replace(/ ?([{}:;,]) /g, '$1') : text];
+    }),
   );
 }
 

@@ -8,6 +8,9 @@ const longestStart = 1_000;
 /** The texts of the clamped cells. @type {WeakMap<HTMLElement, string>} */
 const wholeTexts = new WeakMap();
 
+/** True if no character of a text is visible, as of spaces and U+200B. */
+export const isBlank = (/** @type {string} */ text) => /^[\s\p{DI}\u2800]*$/u.test(text);
+
 /**
  * Returns a row with a cell for each column. The head of the table names the members of a pet.
  * @param {HTMLTableElement} table
@@ -20,17 +23,20 @@ export function rowOf(table, pet) {
   for (const { className, dataset, textContent } of table.querySelectorAll('th')) {
     const cell = row.insertCell();
     const member = dataset['member'] ?? '';
-    const text = pet[member] ?? '';
+    const text = pet[member];
     cell.setAttribute('role', 'cell');
     cell.className = className;
     cell.dataset['label'] = textContent;
-    cell.dir = 'auto';
-    if (text === '') continue;
+    if (text === undefined) continue;
 
     const span = document.createElement('span');
+    span.dir = 'auto';
     span.textContent = startOf(text);
     if (member === 'status') span.dataset['status'] = text;
-    if (className === 'text') wholeTexts.set(span, text);
+    if (className === 'text') {
+      wholeTexts.set(span, text);
+      span.toggleAttribute('data-blank', isBlank(text));
+    }
     cell.append(span);
   }
   return row;

@@ -5,7 +5,7 @@ import { Download } from './download.js';
 import { KeptTexts, keyName } from './kept.js';
 import { Place } from './place.js';
 import { RequestError, send } from './requests.js';
-import { clampTexts, rowOf } from './rows.js';
+import { clampTexts, isBlank, rowOf } from './rows.js';
 
 /** @import { Attempt } from './adding.js' */
 /** @import { Found, PetTexts } from './requests.js' */
@@ -47,10 +47,13 @@ const messageOf = (error) => (error instanceof Error ? error.message : String(er
  * @param {Parameters<typeof send>[2]} [options]
  */
 async function request(address, options) {
+  const key = kept.get(keyName);
   try {
-    return await send(kept.get(keyName) ?? '', address, options);
+    return await send(key ?? '', address, options);
   } catch (error) {
-    if (error instanceof RequestError && error.status === 401) showKeyForm(error.message);
+    // The user may have entered another key meanwhile.
+    const isRefused = error instanceof RequestError && error.status === 401;
+    if (isRefused && key === kept.get(keyName)) showKeyForm(error.message);
     throw error;
   }
 }
@@ -167,7 +170,8 @@ function summaryOf(place, pets) {
   const [first, last] = [pets[0]?.['id'], pets.at(-1)?.['id']];
   const missing = place.pet !== undefined && place.pet !== first;
   const start = missing ? `There is no pet with the id ${place.pet}. ` : '';
-  if (pets.length === 0) return `${start}There are no pets on this page.`;
+  const where = place.isFirst && place.status === '' ? 'yet' : 'on this page';
+  if (pets.length === 0) return `${start}There are no pets ${where}.`;
   const count = pets.length === 1 ? '1 pet' : `${pets.length} pets`;
   return `${start}${count}, ${first === last ? `id ${first}` : `ids ${first} to ${last}`}`;
 }
@@ -256,7 +260,9 @@ element('find-form').addEventListener('submit', async (event) => {
   focusList();
 });
 
-element('to-form').addEventListener('click', () => input('name').focus());
+element('to-form').addEventListener('click', () =>
+  (shown === undefined ? input('name') : button('finish')).focus(),
+);
 
 let tableWidth = 0;
 new ResizeObserver(([entry]) => {
@@ -294,6 +300,8 @@ function showAdding() {
   element('pending').hidden = shown === undefined;
   element('pending-text').textContent = shown === undefined ? '' : factOf(shown, now);
   element('restore').hidden = shown === now;
+  element('to-form').textContent = shown === undefined ? 'Add a pet' : 'Unfinished add';
+  element('to-form').className = shown === undefined ? '' : 'main';
 }
 
 /**
@@ -303,7 +311,8 @@ function showAdding() {
  */
 function factOf(attempt, now) {
   const { name } = attempt.fields;
-  const short = name.length > 40 ? `${name.slice(0, 40)}…` : name;
+  // The isolates keep the direction of the name to the name.
+  const short = `\u2068${name.replace(/^(.{40}).+/su, '$1…')}\u2069`;
   const isEdited = attempt !== now && now.body !== bodyOf({ name: '', category: '', status: '' });
   const start = isEdited ? 'The text has changed, so Add starts a new add. ' : '';
   const fact = `An earlier add has no outcome: the pet “${short}” may have been added.`;
@@ -425,7 +434,7 @@ element('add-form').addEventListener('submit', async (event) => {
 
   const attempt = attemptNow();
   const question = 'The name is blank. A pet cannot be changed or deleted later.';
-  if (name.trim() === '' && !attempt.isUnsure && !(await isConfirmed(question))) {
+  if (isBlank(name) && !attempt.isUnsure && !(await isConfirmed(question))) {
     input('name').focus();
     return;
   }
@@ -552,4 +561,5 @@ for (const copyButton of document.querySelectorAll('[data-copies]'))
 
 const [last] = adding.pending.slice(-1);
 if (last !== undefined) restore(last);
-void showPets();
+// On a phone the offer to finish an add is below the list. A button that is hidden gets no focus.
+void showPets().then(() => button('finish').focus());
