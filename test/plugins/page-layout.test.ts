@@ -181,13 +181,16 @@ test('axe finds nothing in light, dark and forced colours, at any width', inBrow
     { colorScheme: 'light', forcedColors: 'none' },
     { colorScheme: 'dark', forcedColors: 'none' },
     { colorScheme: 'light', forcedColors: 'active' },
+    { colorScheme: 'dark', forcedColors: 'active' },
   ] as const;
   const tryAll = async (view: string): Promise<void> => {
     for (const look of looks)
-      for (const width of [320, 768, 1280]) {
+      for (const width of [320, 375, 768, 1280]) {
         await page.emulateMedia(look);
         await page.setViewportSize({ width, height: 800 });
-        assert.deepEqual(await violationsOf(page), [], `${view} ${width} ${JSON.stringify(look)}`);
+        const where = `${view} ${width} ${JSON.stringify(look)}`;
+        assert.deepEqual(await violationsOf(page), [], where);
+        assert.deepEqual(await misfits(page), [], where);
       }
   };
   await page.getByLabel('Name').fill('Rex');
@@ -198,7 +201,7 @@ test('axe finds nothing in light, dark and forced colours, at any width', inBrow
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.locator('#added a').waitFor();
   await page.route('**/v1/pets', (route) => route.abort());
-  await page.getByLabel('Name').fill('Tom');
+  await page.getByLabel('Name').fill('T'.repeat(400));
   await page.getByLabel('Category').fill('1');
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.locator('#add-error', { hasText: 'may have been added' }).waitFor();
@@ -206,6 +209,16 @@ test('axe finds nothing in light, dark and forced colours, at any width', inBrow
   await page.getByRole('button', { name: 'Show all' }).first().click();
   for (const summary of await page.locator('summary').all()) await summary.click();
   await tryAll('the list');
+  await page.route('**/v1/pets?*', () => undefined);
+  await page.locator('#filter').selectOption('sold');
+  await page.locator('#busy').waitFor();
+  await tryAll('a list in flight');
+  await page.unrouteAll();
+  await page.getByLabel('Name').fill(' ');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByRole('dialog').waitFor();
+  await tryAll('the question');
+  await page.getByRole('button', { name: 'Go back' }).click();
   await page.getByRole('button', { name: 'Forget the key' }).click();
   await page.getByRole('button', { name: 'Show the pets' }).click();
   await tryAll('the key');
