@@ -80,7 +80,7 @@ test(
     await page.goto(`${home}/`);
     await page.getByLabel('Your key').fill(key);
     await page.getByRole('button', { name: 'Show the pets' }).click();
-    await page.getByText('There are no pets on this page.').waitFor();
+    await page.getByText('There are no pets yet.').waitFor();
     // An earlier version kept the key there.
     await page.evaluate("localStorage.setItem('authorized', 'psk_old')");
     await page.goto(`${home}/docs/`);
