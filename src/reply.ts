@@ -28,7 +28,7 @@ export interface Reply {
 
   /**
    * Breaks the connection: `drop` before the first byte of the response, `truncate` after half of
-   * its body. `end` is as `truncate`, but ends the connection regularly. Through `fetch`, the
+   * its body. `end` is as `truncate`, but ends the connection cleanly. Through `fetch`, the
    * request or the body rejects as after a network error.
    */
   readonly cut?: 'drop' | 'truncate' | 'end';

@@ -86,7 +86,7 @@ async function readToEnd(port: number, fault: string, method = 'GET', body = '')
 }
 
 for (const nodeInterface of ['auto', 'documented'] as const)
-  test(`C62 C84 truncate,end ends the connection regularly after half of the body (${nodeInterface})`, async (t) => {
+  test(`C62 C84 truncate,end ends the connection cleanly after half of the body (${nodeInterface})`, async (t) => {
     const { petstore } = await startFaulty(t);
     const { port } = await petstore.listen({ port: 0, nodeInterface });
     const { text, failure } = await readToEnd(port, 'truncate,end,after', 'POST', petJson);

@@ -14,7 +14,7 @@ const named = (path: string): string =>
 
 describe('plugins', { concurrency: 4 }, () => {
   testInFolder(
-    'logs an uncaught error of a plugin, closes regularly and exits with 70',
+    'logs an uncaught error of a plugin, closes cleanly and exits with 70',
     async (here) => {
       const failing =
         "() => { setTimeout(() => { throw new Error('of a plugin'); }); return { status: 200, headers: [], body: '1' }; }";

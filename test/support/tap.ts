@@ -26,7 +26,7 @@ export async function runTests(
   const results = join(folder, 'results.tap');
   try {
     const args = [
-      ...['--test', '--test-concurrency=8', '--test-timeout=840000'],
+      ...['--test', '--test-concurrency=8', '--test-timeout=480000'],
       ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
       ...['--test-reporter=tap', `--test-reporter-destination=${results}`],
     ];

@@ -77,7 +77,7 @@ const table = {
     effect: () => ({ replaces: true, change: (reply) => ({ ...reply, cut: 'truncate' }) }),
   },
   end: {
-    about: 'with truncate: ends the connection regularly in place of the reset',
+    about: 'with truncate: ends the connection cleanly in place of the reset',
     example: 'truncate,end,after',
     isModifier: true,
     needs: ['truncate'],
