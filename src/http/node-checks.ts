@@ -60,7 +60,7 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     await probe.ends();
   },
   'a head as it was sent': async (probe, stub) => {
-    const target = '/Head//%2f/../?A=%C3&&b';
+    const target = 'http://a//Head//%2f/../%zz?A=%C3&&b';
     // Node's parser passes more than 32 headers in parts.
     const numbered = Array.from({ length: 40 }, (_, i) => [`N${i}`, `${i}`]);
     const lines = ['X-Y:  \t b\xe9 c \t', 'x-y:', ...numbered.map((each) => each.join(': '))];
@@ -190,12 +190,6 @@ export const nodeChecks: Readonly<Record<string, NodeCheck>> = {
     const { socket } = stub.find('/late-head');
     while (!stub.late.has(socket)) await pause();
     if (stub.late.has(stub.find('/idle').socket)) throw new Error('an idle connection is late');
-  },
-  'targets that are unusual': async (probe, stub) => {
-    const target = 'http://a//b/../c%zz?d=%';
-    probe.send(request(`GET ${target}`, []));
-    await probe.expect([200], 'get');
-    if (!stub.has(target)) throw new Error(`the target became ${stub.last.target}`);
   },
   'a head of the largest size': async (probe) => {
     probe.send(request(`GET /${'x'.repeat(16_000)}`, [`X: ${'x'.repeat(16_000)}`]));
