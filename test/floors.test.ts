@@ -162,6 +162,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'readme.test.ts': 'the list of error codes, against the table of docs/reference.md',
   'standalone/file-lock.test.ts': 'two changes of the keys file at the same time',
   'standalone/node-options.test.ts': 'the table of framing.test.ts, under NODE_OPTIONS',
+  'standalone/rehearsing.test.ts': 'a seed that comes after pets of another program',
   'storage/replay.test.ts': 'the fast reader of journal lines, against the full JSON parser',
   'storage/wrong/records.ts': 'texts that are no byte strings, which the types forbid',
   'torture/cases.ts': 'the table of framing.test.ts, against a second reading of the contract',

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
+import { PetstoreError, type Plugin } from '../../dist/index.js';
 import { command } from '../support/command.js';
 import { childEnvironment } from '../support/environment.js';
 import { key, start } from '../support/fixture.js';
@@ -183,6 +184,14 @@ test('verify exits with 2 and one line for a wrong key or a bad option', async (
     [[url, '--key', 'a b'], /^--key must be an API key/],
   ] as const)
     assertRefused(await verify(...args), 2, message);
+});
+
+test('verify exits with 2 if the server forbids what the key may do', async (t) => {
+  const forbid: Plugin = ({ around }) =>
+    around(() => Promise.reject(new PetstoreError('forbidden', 'Not with this key.')));
+  const url = `http://127.0.0.1:${(await start(t, { plugins: [forbid] })).port}`;
+  const message = /refuses the key \(GET \/v1\/pets is 403\); give a valid one/;
+  assertRefused(await verify(url, '--key', key), 2, message);
 });
 
 test('verify loads no test runner', async (t) => {

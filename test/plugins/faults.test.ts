@@ -689,3 +689,20 @@ test('C72 around wraps accepted requests only, with the first plugin outermost',
   ]);
   assert.deepEqual(seen, ['outer GET key-1 1', 'inner GET key-1 1', 'inner 200', 'outer 200']);
 });
+
+test('C61 at most 32,768 requests are delayed at a time, and others are 429', async () => {
+  const petstore = createPetstore({ keys: [key], plugins: [faultsPlugin()] });
+  const request = (fault: string): Promise<Response> =>
+    petstore.fetch('http://any/v1/pets', {
+      headers: { Authorization: `Bearer ${key}`, 'Petstore-Fault': fault },
+    });
+  const delayed = Array.from({ length: 32_768 }, () => request('delay=30000'));
+  const refused = await request('delay=30000');
+  assert.equal(refused.status, 429);
+  assert.equal(refused.headers.get('Retry-After'), '1');
+
+  await petstore.storage.reset?.();
+  for (const response of await Promise.all(delayed)) assert.equal(response.status, 503);
+  assert.equal((await request('delay=1')).status, 200);
+  await petstore.close();
+});

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { memoryStorage } from '../../dist/index.js';
-import { apiKey, root, type StartedServer } from '../support/process.js';
+import { fileStorage, memoryStorage } from '../../dist/index.js';
+import { readStorage } from '../../dist/cli/storages.js';
+import { apiKey, folder, root, type StartedServer } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { testInFolder, testRefusal, testRefusals } from '../support/working-folder.js';
 
@@ -45,6 +46,23 @@ describe('--seed', { concurrency: 4 }, () => {
       assert.equal((await resetOf(second)).status, 404);
     },
   );
+
+  test('F12 adds no seed if another program has added pets since the file was empty', async (t) => {
+    const path = join(folder(t), 'pets.jsonl');
+    const named = await readStorage({ text: `file:${path}`, from: '--storage' });
+    const first = await fileStorage(path);
+    await first.insert({ name: 'other', categoryId: 1n });
+    await first.close();
+
+    const nothing = () => undefined;
+    assert.equal(await named?.seed([{ name: 'seed', categoryId: 1n }], 'source', nothing), false);
+    const second = await fileStorage(path);
+    assert.deepEqual(
+      (await second.list({ limit: 9 })).map(({ name }) => name),
+      ['other'],
+    );
+    await second.close();
+  });
 
   testRefusals(
     {
