@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # A target that failed halfway does not count as built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format api test-node test-documented check-ecosystem torture mutants bench bench-guard bench-right evidence evidence-check seed screenshots build clean
+.PHONY: help run test lint format api test-node test-documented check-ecosystem torture mutants mutants-fixed bench bench-guard bench-right evidence evidence-check seed screenshots build clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +39,11 @@ check-ecosystem: build test/ecosystem/node_modules/.package-lock.json ## Test th
 torture: build ## Provoke the faults of docs/evidence.md, for sixteen minutes or BUDGET_S=300 seconds; some need root
 	node --import tsx test/torture/run.ts $(ROWS)
 
-mutants: build ## Change src at COUNT=400 places, and check that a test fails for each; forty minutes; SEED=1 repeats a choice
+mutants: build ## Change src at COUNT=400 random places, and check that a test fails for each; an hour; SEED=1 repeats a choice
 	node --import tsx test/mutants/run.ts
+
+mutants-fixed: build ## Make each fault of test/mutants/*-faults.ts, and check that its test fails; four minutes; ONLY=C29
+	node --import tsx test/mutants/run-fixed.ts
 
 bench: build test/bench/peers/node_modules/.package-lock.json ## Compare the speed with other servers, for twenty minutes; PARTS="speed start" selects, ROUNDS=7, SHORT=1
 	node --import tsx test/bench/bench.ts $(PARTS)

@@ -7,6 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { testFolders } from '../mutants/mutants.js';
 import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { chartOf } from './chart.js';
@@ -25,6 +26,11 @@ const commandsOfFirst = new Map([
   ['right', 'make bench-right'],
   ['mutants', 'make mutants'],
 ]);
+
+/** The folders of src whose mutants a short trial makes: all but `conformance`, whose tests are slow. */
+const quickFolders = Object.keys(testFolders)
+  .filter((name) => name !== 'conformance')
+  .join(' ');
 
 /** A part on one version of Node. */
 interface Task {
@@ -95,7 +101,7 @@ function measure(): void {
     const path = join(resultsFolder, `${part}.json`);
     const script = `node --version | grep '^v${major}\\.' && ${command}`;
     const args = ['--yes', `--package=node@${major}`, '--', 'sh', '-c', script];
-    const little = isShort && { BUDGET_S: '150', COUNT: '30' };
+    const little = isShort && { BUDGET_S: '150', COUNT: '30', FOLDERS: quickFolders };
     const env = { ...little, ...callersEnvironment, PARTS: '', FIGURES: path };
     const { status } = spawnSync('npx', args, { cwd: root, env, stdio: 'inherit' });
     if (status !== 0) throw new Error(`\`${command}\` failed on Node ${major}`);

@@ -86,6 +86,11 @@ async function endOf(child: Child, event: 'exit' | 'close'): Promise<number | nu
   return code;
 }
 
+interface TestOptions {
+  readonly coverage?: string;
+  readonly only?: string;
+}
+
 const ours = new Set(['.git', 'node_modules', 'dist', 'test-dist', 'coverage']);
 let copies = 0;
 
@@ -160,12 +165,18 @@ export class Checkout {
 
   /**
    * Runs a test file until a test fails, and then kills all processes that it has started.
-   * @param coverage The folder for V8's coverage of each process; no coverage if it is ''.
+   * @param options.coverage The folder for V8's coverage of each process; by default no coverage.
+   * @param options.only The word that the names of the tests have; by default all tests run.
    */
-  async test(file: string, limitMs: number, coverage = ''): Promise<Outcome> {
+  async test(
+    file: string,
+    limitMs: number,
+    { coverage = '', only = '' }: TestOptions = {},
+  ): Promise<Outcome> {
     const temporary = newTemporaryFolder();
     const env = { ...callersEnvironment, TMPDIR: temporary, NODE_V8_COVERAGE: coverage };
-    const child = startNode(['--test-reporter=tap', file], this.folder, env);
+    const pattern = only === '' ? [] : [`--test-name-pattern=\\b${only}\\b`];
+    const child = startNode(['--test-reporter=tap', ...pattern, file], this.folder, env);
     let outcome: Outcome = 'passed';
     const stop = (why: Outcome): void => {
       outcome = why;

@@ -1,10 +1,8 @@
-/**
- * The mutants that change no promised behaviour, each with the reason. A run fails if Stryker does
- * not make one of them, because its source has changed.
- */
-import type { Change } from './mutants.js';
+/** The mutants that change no promised behaviour, each with the reason. */
+import { inspect } from 'node:util';
+import { mutantOf, mutatedText, type Change, type Mutant } from './mutants.js';
 
-export interface Unchanged extends Change {
+interface Unchanged extends Change {
   readonly why: string;
 }
 
@@ -15,7 +13,7 @@ const neverMissing = 'The value before it is always there.';
 /** A name has at most 2 ** 24 code units, each of at most six bytes of JSON. */
 const noSuchText = 'No draft has so many bytes, because a name has at most 96 MiB of JSON.';
 
-export const unchanged: readonly Unchanged[] = [
+const unchanged: readonly Unchanged[] = [
   {
     file: 'engine/catalogue.ts',
     text: 'if (guess < count && items[guess] === bound)',
@@ -295,3 +293,22 @@ export const unchanged: readonly Unchanged[] = [
     why: 'No path begins with a question mark.',
   },
 ];
+
+/**
+ * Returns the mutants that are not in this list.
+ * @throws Error if Stryker has not made a change of the list, because the source has changed
+ */
+export function harmfulOf(made: readonly Mutant[]): readonly Mutant[] {
+  const harmless = new Set<Mutant>();
+  for (const change of unchanged) {
+    const own = mutantOf(change);
+    const text = mutatedText(own);
+    const overlaps = ({ file, from, to }: Mutant): boolean =>
+      file === own.file && from < own.to && to > own.from;
+    const same = made.filter((mutant) => overlaps(mutant) && mutatedText(mutant) === text);
+    if (same.length === 0)
+      throw new Error(`Stryker does not make this change of unchanged.ts: ${inspect(change)}`);
+    for (const mutant of same) harmless.add(mutant);
+  }
+  return made.filter((mutant) => !harmless.has(mutant));
+}

@@ -1,0 +1,44 @@
+// Tests that the lists of mutants fit src, so that `make mutants` and `make mutants-fixed` can run.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { root } from '../support/process.js';
+import { fixedFaults } from './fixed.js';
+import { makeMutants, mutantOf, testFolders } from './mutants.js';
+import { ruleFaults } from './rule-faults.js';
+import { harmfulOf } from './unchanged.js';
+
+test('rule-faults.ts has a fault for each rule of the contract, in the order of the numbers', () => {
+  const contract = readFileSync(join(root, 'docs/contract.md'), 'utf8');
+  assert.deepEqual(
+    ruleFaults.map(({ rule }) => rule),
+    Array.from(contract.matchAll(/^\| ([SCF][0-9]+) \|/gm), ([, number]) => number),
+  );
+});
+
+test('each fixed fault changes one place of src, and names a test file', () => {
+  for (const fault of fixedFaults) {
+    assert.doesNotThrow(() => mutantOf(fault), fault.harm);
+    assert.ok(existsSync(join(root, 'test', `${fault.test}.test.ts`)), fault.harm);
+  }
+});
+
+test('no two fixed faults have the same description', () => {
+  const harms = fixedFaults.map(({ harm }) => harm);
+  assert.deepEqual(harms, [...new Set(harms)]);
+});
+
+test('unchanged.ts has only changes that Stryker makes', async () => {
+  const made = await makeMutants();
+  assert.ok(harmfulOf(made).length < made.length);
+});
+
+test('testFolders names the tests of each folder of src', () => {
+  const folders = readdirSync(join(root, 'src'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name);
+  assert.deepEqual(Object.keys(testFolders).sort(), ['contract', ...folders].sort());
+  for (const folder of new Set(Object.values(testFolders).flat()))
+    assert.ok(existsSync(join(root, 'test', folder)), folder);
+});
