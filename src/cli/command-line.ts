@@ -54,8 +54,8 @@ async function runCommand(settings: Settings): Promise<void> {
     const { version }: { readonly version: string } = createRequire(import.meta.url)(
       '../../package.json',
     );
-    const { modeFor } = await import('../http/index.js');
-    const mode = await modeFor(readNodeInterface(settings));
+    const { nodeUseFor } = await import('../http/index.js');
+    const { mode } = await nodeUseFor(readNodeInterface(settings));
     return print([version, `HTTP on Node ${process.versions.node}: ${mode}`]);
   }
 

@@ -12,7 +12,7 @@ import { slowStream } from './dribble.js';
 import { GuestRequest } from './guest-request.js';
 import { GuestResponse } from './guest-response.js';
 import { toHead } from './head.js';
-import { defaultInterface, modeFor, nodeInterfaces } from './mode.js';
+import { defaultInterface, nodeInterfaces, nodeUseFor } from './mode.js';
 import { mountOf } from './mount.js';
 import {
   largestKeepAliveSeconds,
@@ -70,8 +70,8 @@ export class Endpoint {
 
     const { service } = this.#shared;
     if (service.isStopping) throw stoppingError();
-    const mode = await modeFor(nodeInterface, service);
-    const port = await openPort(this.#shared, mode, options);
+    const { mode, nodeOptions } = await nodeUseFor(nodeInterface, service);
+    const port = await openPort(this.#shared, mode, options, nodeOptions);
     const { stop, listening } = port;
     this.#ports.push(port);
     if (!service.isStopping) return listening;

@@ -1,6 +1,6 @@
 /** HTTP: ports, `handler` for other servers, and `fetch` without a port. */
 export type { RoutedReply, PetstoreService } from './connection.js';
-export { defaultInterface, modeFor, nodeInterfaces } from './mode.js';
+export { defaultInterface, nodeInterfaces, nodeUseFor } from './mode.js';
 export { Endpoint } from './endpoint.js';
 export {
   largestKeepAliveSeconds,

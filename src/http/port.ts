@@ -92,7 +92,7 @@ export const loadTls = () => import('./tls.js');
 
 /**
  * Opens a port.
- * @param nodeOptions Options of Node that replace those of the port, for the self-check.
+ * @param nodeOptions Options of Node's server that replace those of the port.
  * @throws TypeError if the TLS pair cannot be used; otherwise the error of Node if it cannot listen
  */
 export async function openPort(

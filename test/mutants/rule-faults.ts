@@ -666,8 +666,8 @@ export const ruleFaults: readonly FixedFault[] = [
     rule: 'C79',
     harm: 'The documented interface is not used.',
     file: 'http/mode.ts',
-    text: "if (nodeInterface === 'documented') return 'documented';",
-    becomes: "if (nodeInterface === 'documented') return 'fast';",
+    text: "if (nodeInterface === 'documented') return { mode: 'documented', nodeOptions: {} };",
+    becomes: "if (nodeInterface === 'documented') return fast;",
     test: 'http/interface',
   },
   {

@@ -50,6 +50,11 @@ export const nodeChanges: Readonly<Record<string, NodeChange>> = {
     'function checkConnections() {',
     'function checkConnections() { return;',
   ],
+  'takes every connection for late': [
+    '_http_server',
+    'this[kConnections].expired(',
+    'this[kConnections].all(',
+  ],
   'does not resume sockets': ['_http_common', 'readStart(parser.socket);', ''],
   'stops reading after a chunk': ['_http_common', 'if (!ret)', 'if (ret)'],
   'asks the stream if it has ended': [
