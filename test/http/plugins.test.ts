@@ -740,6 +740,55 @@ test('a wrapper’s change of a reply affects only its own request', async (t) =
   }
 });
 
+test('sends a reply of which a wrapper has changed only the value of a header', async (t) => {
+  const changing: Plugin = ({ around }) =>
+    around(async (_, next) => {
+      const reply = await next();
+      const headers = reply.headers.map((text) => text.replace('rel="next"', 'rel="later"'));
+      return { ...reply, headers };
+    });
+  const storage = memoryStorage({ pets: [1n, 2n].map((categoryId) => ({ name: '', categoryId })) });
+  const { port } = await start(t, { storage, plugins: [changing] });
+  for (let count = 0; count < 3; count++)
+    await expectResponse(
+      port,
+      'GET /v1/pets?limit=1',
+      200,
+      {},
+      {
+        Link: '</v1/pets?limit=1&after=1>; rel="later"',
+      },
+    );
+});
+
+test('serves a deprecated route of a plugin until its sunset', async (t) => {
+  let now = Date.UTC(2027, 0, 1);
+  const handler = () => okReply('1');
+  const plugin: Plugin = ({ route }) =>
+    route({
+      path: '/v1/old',
+      methods: { GET: { handler } },
+      deprecation: { since: Date.UTC(2026, 0, 1), sunset: now + 5_000, successor: '/v1/new' },
+    });
+  const { port } = await start(t, { clock: () => now, plugins: [plugin] });
+  await expectResponse(
+    port,
+    'GET /v1/old',
+    '200 1',
+    {},
+    {
+      Deprecation: '@1767225600',
+      Sunset: 'Fri, 01 Jan 2027 00:00:05 GMT',
+      Link: '</v1/new>; rel="successor-version"',
+    },
+  );
+  now += 5_999;
+  await expectResponse(port, 'GET /v1/old', '200 1');
+  now += 1;
+  const gone = await expectResponse(port, 'GET /v1/old', '404 not_found');
+  assert.match(gone.body, /use GET \/v1\/new/);
+});
+
 test('a wrapper’s change of an error affects only its own request', async (t) => {
   const changing: Plugin = ({ around }) =>
     around(async (_, next) => {

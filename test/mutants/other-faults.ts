@@ -481,4 +481,32 @@ export const otherFaults: readonly FixedFault[] = [
     becomes: '',
     test: 'http/plugins',
   },
+  {
+    harm: 'A session whose TLS files are gone connects in plain text.',
+    file: 'postgres/database-url.ts',
+    text: "if (!url.searchParams.has('sslmode')) url.searchParams.set('sslmode', 'verify-full');",
+    becomes: '',
+    test: 'postgres/waiting',
+  },
+  {
+    harm: 'A wrapper cannot change the value of a header.',
+    file: 'reply.ts',
+    text: 'reply.headers.every((text, index) => text === other.headers[index])',
+    becomes: 'reply.headers.every((text) => text !== undefined)',
+    test: 'http/plugins',
+  },
+  {
+    harm: 'A plugin cannot deprecate its route.',
+    file: 'service/plugin-routes.ts',
+    text: "if (typeof time !== 'number' || Number.isNaN(new Date(time).getTime()))",
+    becomes: "if (typeof time !== 'number' || time > 0)",
+    test: 'http/plugins',
+  },
+  {
+    harm: 'A plugin of an isolated store does not see the ends of responses.',
+    file: 'service/isolated-stores.ts',
+    text: 'this.#of(message).reportEnd(reply, isWhole, message, routed);',
+    becomes: 'this.#base.reportEnd(reply, isWhole, message, routed);',
+    test: 'plugins/isolated',
+  },
 ];

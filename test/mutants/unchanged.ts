@@ -63,6 +63,12 @@ const unchanged: readonly Unchanged[] = [
     why: speed,
   },
   {
+    file: 'file/record-lines.ts',
+    text: "inAscii.test(line) || (inUtf8.test(line) && isUtf8(Buffer.from(line, 'latin1')))",
+    becomes: "inAscii.test(line) && inUtf8.test(line) && isUtf8(Buffer.from(line, 'latin1'))",
+    why: speed,
+  },
+  {
     file: 'http/connection.ts',
     text: 'body.length <= longBodyBytes',
     becomes: 'body.length < longBodyBytes',

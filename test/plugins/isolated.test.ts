@@ -58,6 +58,24 @@ test('C88 each key has a store, rules and a journal of its own, made from the se
   assert.equal((await add('a')).body, '{"id":4,"name":"a","categoryId":1}');
 });
 
+test('C88 a plugin sees each response and its end once', async (t) => {
+  const seen: string[] = [];
+  const watching: Plugin = ({ onReply, onResponseEnd, isolatedKey: store }) => {
+    onReply(({ route, status }) => void seen.push(`${route} in ${store}: ${status}`));
+    onResponseEnd(({ route, isWhole }) => void seen.push(`${route} in ${store}: ${isWhole}`));
+  };
+  const ofPets = () => seen.filter((text) => text.startsWith('/v1/pets '));
+  const { port } = await startIsolated(t, { plugins: [watching] });
+  for (const key of ['a', 'b', 'c']) await sendRequest(port, 'GET', '/v1/pets', as(key));
+  await until('the last end', () => ofPets().length === 6);
+  assert.deepEqual(
+    ofPets(),
+    ['key-1: 200', 'key-1: true', 'key-2: 200', 'key-2: true']
+      .concat('undefined: 401', 'undefined: true')
+      .map((text) => `/v1/pets in ${text}`),
+  );
+});
+
 test('C88 each key has a clock of its own, which Date and the sunset follow', async (t) => {
   for (const nodeInterface of ['auto', 'documented'] as const) {
     const running = await startIsolated(t);

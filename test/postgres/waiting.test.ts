@@ -14,6 +14,7 @@ import {
   seedPostgres,
   waitForDatabase,
 } from '../../dist/postgres/index.js';
+import { readableUrl } from '../../dist/postgres/database-url.js';
 import { type StartedServer, assertRefused } from '../support/process.js';
 import {
   adminUrl,
@@ -341,6 +342,16 @@ describe('URLs of a database', () => {
       await assert.rejects(postgresStorage(pool), { ...unusable, message });
     }
   });
+});
+
+test('a session whose TLS files are gone still uses TLS', (t) => {
+  const here = new WorkingFolder(t, { 'ca.pem': 'any text' });
+  const url = `postgres://h/x?sslrootcert=${here.at('ca.pem')}`;
+  assert.equal(readableUrl(url), url);
+  rmSync(here.at('ca.pem'));
+  assert.equal(readableUrl(url), 'postgres://h/x?sslmode=verify-full');
+  for (const mode of ['disable', 'no-verify'])
+    assert.equal(readableUrl(`${url}&sslmode=${mode}`), `postgres://h/x?sslmode=${mode}`);
 });
 
 test('reports a server that is not PostgreSQL, with TLS and without', async (t) => {
