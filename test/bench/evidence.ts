@@ -7,7 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { testFolders } from '../mutants/mutants.js';
+import { testsOf } from '../mutants/mutants.js';
 import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { chartOf } from './chart.js';
@@ -28,7 +28,7 @@ const commandsOfFirst = new Map([
 ]);
 
 /** The folders of src whose mutants a short trial makes: all but `conformance`, whose tests are slow. */
-const quickFolders = Object.keys(testFolders)
+const quickFolders = Object.keys(testsOf)
   .filter((name) => name !== 'conformance')
   .join(' ');
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../support/process.js';
 import { fixedFaults } from './fixed.js';
-import { makeMutants, mutantOf, testFolders } from './mutants.js';
+import { makeMutants, mutantOf, testsOf } from './mutants.js';
 import { ruleFaults } from './rule-faults.js';
 import { harmfulOf } from './unchanged.js';
 
@@ -34,11 +34,13 @@ test('unchanged.ts has only changes that Stryker makes', async () => {
   assert.ok(harmfulOf(made).length < made.length);
 });
 
-test('testFolders names the tests of each folder of src', () => {
+test('testsOf names the tests of each folder of src', () => {
   const folders = readdirSync(join(root, 'src'), { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name);
-  assert.deepEqual(Object.keys(testFolders).sort(), ['contract', ...folders].sort());
-  for (const folder of new Set(Object.values(testFolders).flat()))
-    assert.ok(existsSync(join(root, 'test', folder)), folder);
+  assert.deepEqual(Object.keys(testsOf).sort(), ['contract', ...folders].sort());
+  for (const each of new Set(Object.values(testsOf).flat())) {
+    const path = each.includes('/') ? `${each}.test.ts` : each;
+    assert.ok(existsSync(join(root, 'test', path)), path);
+  }
 });

@@ -27,8 +27,8 @@ export interface Change {
   readonly becomes: string;
 }
 
-/** The folders of test whose tests must kill the mutants of a folder of src; all are named. */
-export const testFolders: Readonly<Record<string, readonly string[]>> = {
+/** The folders and files of test whose tests must kill the mutants of each folder of src. */
+export const testsOf: Readonly<Record<string, readonly string[]>> = {
   contract: ['http', 'storage', 'plugins', 'standalone', 'torture'],
   service: ['http', 'storage', 'plugins', 'standalone', 'torture'],
   http: ['http', 'plugins', 'standalone'],
@@ -38,7 +38,7 @@ export const testFolders: Readonly<Record<string, readonly string[]>> = {
   file: ['storage', 'standalone', 'torture'],
   postgres: ['postgres'],
   plugins: ['plugins', 'http', 'standalone'],
-  cli: ['standalone', 'postgres'],
+  cli: ['standalone', 'postgres', 'conformance/verify'],
   conformance: ['conformance', 'storage'],
 };
 
@@ -57,7 +57,14 @@ export function mutatedText({ file, from, to, replacement }: Mutant): string {
   return text.slice(0, from) + replacement + text.slice(to);
 }
 
-/** The files that are not mutated: two lines of start, and a module that the build replaces. */
+/** True if the tests of a folder of src include a test file, such as `http/tls.test.js`. */
+export function mustKill(folder: string, testFile: string): boolean {
+  return (testsOf[folder] ?? []).some((each) =>
+    each.includes('/') ? testFile === `${each}.test.js` : testFile.startsWith(`${each}/`),
+  );
+}
+
+/** The files that are not mutated: the entry of the process, and a module that the build replaces. */
 const omitted = ['server.ts', 'plugins/page/page-files.ts'];
 
 /** Returns all mutants of Stryker, in the order of the source. */

@@ -509,4 +509,18 @@ export const otherFaults: readonly FixedFault[] = [
     becomes: 'this.#base.reportEnd(reply, isWhole, message, routed);',
     test: 'plugins/isolated',
   },
+  {
+    harm: 'The self-check does not notice a listener for each request.',
+    file: 'http/self-check.ts',
+    text: "if (listeners.at(-1) !== listeners[0]) throw new Error('listeners add up');",
+    becomes: '',
+    test: 'http/changed-nodes',
+  },
+  {
+    harm: 'The summary of verify does not name the broken rules.',
+    file: 'cli/verify-report.ts',
+    text: "return outcome === 'passed'",
+    becomes: 'return outcomes !== undefined',
+    test: 'conformance/verify',
+  },
 ];

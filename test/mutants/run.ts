@@ -13,16 +13,16 @@ import { root } from '../support/process.js';
 import { randomOf } from '../torture/random.js';
 import { Checkout, removeCheckouts } from './checkout.js';
 import { offsetsIn, reached } from './coverage.js';
-import { lineOf, makeMutants, mutatedText, testFolders, type Mutant } from './mutants.js';
+import { lineOf, makeMutants, mustKill, mutatedText, testsOf, type Mutant } from './mutants.js';
 import { harmfulOf } from './unchanged.js';
 
 const { SEED = Math.floor(Math.random() * 2 ** 32), COUNT = '400', FOLDERS } = callersEnvironment;
 const [seed, count] = [Number(SEED), Number(COUNT)];
-const parts = FOLDERS?.split(' ') ?? Object.keys(testFolders);
+const parts = FOLDERS?.split(' ') ?? Object.keys(testsOf);
 assert.ok(Number.isSafeInteger(count) && count > 0, 'COUNT must be a whole number above 0');
 assert.ok(Number.isSafeInteger(seed), 'SEED must be a whole number');
 for (const part of parts)
-  assert.ok(part in testFolders, `FOLDERS may name ${Object.keys(testFolders).join(', ')}`);
+  assert.ok(part in testsOf, `FOLDERS may name ${Object.keys(testsOf).join(', ')}`);
 
 /** The share of mutants that must be killed, less this many standard deviations for chance. */
 const goal = 0.9;
@@ -82,7 +82,6 @@ const checkouts = Array.from({ length: atOnce }, () => clean.copy());
 /** A test file, its duration, and the mutants that it reaches. */
 interface TestFile {
   readonly name: string;
-  readonly folder: string;
   readonly ms: number;
   readonly reaches: ReadonlySet<Mutant>;
 }
@@ -90,12 +89,9 @@ interface TestFile {
 // Slow test files turn coverage off elsewhere; here it is needed.
 clean.write('test-dist/support/unmeasured.js', '');
 const offsets = offsetsIn(clean, chosen);
-const folders = new Set(chosen.flatMap(({ folder }) => testFolders[folder] ?? []));
-const names = [...folders].flatMap((folder) =>
-  readdirSync(join(clean.folder, 'test-dist', folder))
-    .filter((name) => name.endsWith('.test.js'))
-    .map((name) => join(folder, name)),
-);
+const names = readdirSync(join(clean.folder, 'test-dist'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.test.js') && parts.some((part) => mustKill(part, name)))
+  .sort();
 const files: TestFile[] = [];
 await share(
   Array.from({ length: 2 * atOnce }, () => clean),
@@ -114,7 +110,7 @@ await share(
     }
     assert.equal(outcome, 'passed', `test-dist/${name} fails without a mutant`);
     const reaches = reached(coverage, offsets);
-    files.push({ name, folder: name.replace(/\/.*/, ''), ms, reaches });
+    files.push({ name, ms, reaches });
   },
 );
 printTime(`${names.length} test files`);
@@ -146,9 +142,8 @@ async function verdictOn(mutant: Mutant, checkout: Checkout): Promise<Verdict> {
     const messages = await checkout.buildSource();
     if (messages !== '') return { mutant, how: 'refused', by: messages };
 
-    const held = testFolders[mutant.folder] ?? [];
     const ordered = files
-      .filter(({ folder, reaches }) => reaches.has(mutant) && held.includes(folder))
+      .filter(({ name, reaches }) => reaches.has(mutant) && mustKill(mutant.folder, name))
       .sort((one, other) => priorityOf(other, mutant) - priorityOf(one, mutant));
     const endsAt = performance.now() + patienceMs;
     for (const [index, { name, ms }] of ordered.entries()) {
