@@ -702,6 +702,7 @@ interface PostgresPool extends PoolEvents {
     end(): Promise<void>;
     readonly options?: {
         readonly connectionTimeoutMillis?: number | null | undefined;
+        readonly max?: number | undefined;
     };
 }
 

@@ -7,6 +7,9 @@
  * brings more items, because most callers add again at once. It commits the next batch, and ends if
  * no item waits. If a commit takes too long, all callers are rejected, and no item is accepted
  * until that commit has ended.
+ *
+ * If `overlapBytes` is given, a second run commits a batch while that of the first is in flight,
+ * but only if that many bytes wait: small batches would make each other wait.
  */
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setTimeout } from 'node:timers';
@@ -17,7 +20,10 @@ import type { Commit } from '../storage.js';
 
 /** The functions that a group commit calls. */
 export interface GroupCommitOptions<Item, Result> {
-  /** Commits one batch at a time. Resolves to one result per item, in order. */
+  /**
+   * Commits a batch. Resolves to one result per item, in order. At most one commit is in flight, or
+   * two if `overlapBytes` is given.
+   */
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
   /** Called with each item that will not be committed. */
   readonly abandoned: (item: Item) => void;
@@ -28,6 +34,11 @@ export interface GroupCommitOptions<Item, Result> {
    * @defaultValue no limit
    */
   readonly batchBytes?: () => number;
+  /**
+   * Returns how many bytes must wait, by `bytesOf`, for a second commit at the same time.
+   * @defaultValue no second commit
+   */
+  readonly overlapBytes?: () => number;
   /** The message of the error if a commit takes too long. */
   readonly hung: string;
 }
@@ -74,17 +85,21 @@ export function groupCommit<Item, Result extends {}>(
   const waiting: Caller[] = [];
   let waitingBytes = 0;
 
-  // `running` from the first item until no item waits; `hung` while a commit takes too long.
-  let state: 'idle' | 'running' | 'hung' = 'idle';
-  // After `close`, the run still commits the items that were accepted before.
+  // The number of runs, and of those that have a commit in flight or a commit that takes too long.
+  let runs = 0;
+  let committing = 0;
+  let hanging = 0;
+  // After `close`, the runs still commit the items that were accepted before.
   let isClosed = false;
-  // The result of the last item, which comes after all others.
-  let lastResult: Promise<Result> | undefined;
+  // The functions that resolve the calls of `close`.
+  const closing: (() => void)[] = [];
+
+  const overlapBytes = () => options.overlapBytes?.() ?? Number.POSITIVE_INFINITY;
 
   /** Returns the size of an item. @throws PetstoreError `unavailable` if it cannot be accepted */
   function admit(item: Item, now: number) {
     if (isClosed) throw closedError();
-    if (state === 'hung') throw new PetstoreError('unavailable', options.hung);
+    if (hanging > 0) throw new PetstoreError('unavailable', options.hung);
 
     const bytes = options.bytesOf(item);
     const oldest = waiting[0];
@@ -109,16 +124,18 @@ export function groupCommit<Item, Result extends {}>(
     }
 
     waitingBytes += bytes;
-    lastResult = new Promise((resolve, reject) =>
+    const result = new Promise<Result>((resolve, reject) =>
       waiting.push({ item, bytes, since, resolve, reject }),
     );
-    if (state === 'idle') void run();
-    return lastResult;
+    startRun();
+    return result;
   }
 
   /** Removes the items of the next batch from those that wait. */
   function takeBatch() {
-    const most = options.batchBytes?.() ?? Number.POSITIVE_INFINITY;
+    // Half of the items are left for the second run, if they are enough for it.
+    const share = waitingBytes / (committing === 0 && waitingBytes >= 2 * overlapBytes() ? 2 : 1);
+    const most = Math.min(share, options.batchBytes?.() ?? share);
     let bytes = 0;
     const end = waiting.findIndex((caller, index) => {
       if (index > 0 && bytes + caller.bytes > most) return true;
@@ -129,17 +146,28 @@ export function groupCommit<Item, Result extends {}>(
     return waiting.splice(0, end < 0 ? waiting.length : end);
   }
 
+  /** Starts a run, unless the runs that there are will commit the waiting items. */
+  function startRun() {
+    if (runs === 0 || (runs === 1 && committing === 1 && waitingBytes >= overlapBytes()))
+      void run();
+  }
+
   async function run() {
-    state = 'running';
+    runs++;
     // Other items of this event loop tick join the batch.
     await nextTurn();
-    do {
-      await commit(takeBatch());
+    while (waiting.length > 0 && (committing === 0 || waitingBytes >= overlapBytes())) {
+      const batch = takeBatch();
+      committing++;
+      startRun();
+      await commit(batch);
+      committing--;
 
       await nextTurn();
       await gather();
-    } while (waiting.length > 0);
-    state = 'idle';
+    }
+    runs--;
+    endClosing();
   }
 
   /**
@@ -156,7 +184,11 @@ export function groupCommit<Item, Result extends {}>(
   }
 
   async function commit(batch: readonly Caller[]) {
-    const timer = setTimeout(() => giveUp(batch), commitTimeoutMs).unref();
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      giveUp(batch);
+    }, commitTimeoutMs).unref();
     try {
       const results = await options.commit(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) {
@@ -168,19 +200,25 @@ export function groupCommit<Item, Result extends {}>(
       for (const { reject } of batch) reject(error);
     } finally {
       clearTimeout(timer);
-      state = 'running';
+      if (isLate) hanging--;
     }
   }
 
   /** Rejects all callers, although the commit is still in flight. */
   function giveUp(batch: readonly Caller[]) {
-    state = 'hung';
+    hanging++;
     const error = new PetstoreError('unavailable', options.hung);
     const refused = waiting.splice(0);
     waitingBytes = 0;
 
     for (const { item } of refused) options.abandoned(item);
     for (const { reject } of [...batch, ...refused]) reject(error);
+    endClosing();
+  }
+
+  /** Resolves the calls of `close` if no result is outstanding. */
+  function endClosing() {
+    if (runs === hanging) for (const resolve of closing.splice(0)) resolve();
   }
 
   return {
@@ -189,11 +227,14 @@ export function groupCommit<Item, Result extends {}>(
       return waiting.length;
     },
     get hung() {
-      return state === 'hung';
+      return hanging > 0;
     },
     close: async () => {
       isClosed = true;
-      await lastResult?.catch(() => undefined);
+      await new Promise<void>((resolve) => {
+        closing.push(resolve);
+        endClosing();
+      });
     },
   };
 }

@@ -51,7 +51,7 @@ import {
   stateOf,
 } from './connections.js';
 import type { Row } from './driver.js';
-import { BatchPace } from './pace.js';
+import type { BatchPace } from './pace.js';
 import type { Database } from './schema.js';
 import { keyTakenWords, numberTakenWords, rehearsedWords, type Table } from './statements.js';
 import { readLastId } from './table-reader.js';
@@ -86,19 +86,15 @@ export interface BatchWriter {
    */
   rehearse(record?: PendingRecord): Promise<void>;
 
-  /** The most bytes of the next batch, by `heldBytes`. */
-  readonly batchBytes: number;
-
   /** The state of the last batch; unknown while `settle` is repeated. */
   readonly outcome: 'known' | 'unknown';
 }
 
-/** Returns a new writer to a table. */
-export function batchWriter(database: Database, table: Table): BatchWriter {
+/** Returns a new writer to a table, whose batches adjust `pace`. */
+export function batchWriter(database: Database, table: Table, pace: BatchPace): BatchWriter {
   let writerId = randomUUID();
   let lastNumber = 0n;
   let outcome: BatchWriter['outcome'] = 'known';
-  const pace = new BatchPace();
 
   async function storeOnce(records: Batch) {
     const repeats = await readRepeats(records);
@@ -149,7 +145,7 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
     try {
       const rows = await insert(writerId, number, records);
       const serverMs = Number(rows[0]?.['server_ms']);
-      pace.note(bytes, performance.now() - startedAt - serverMs);
+      pace.note(bytes, performance.now() - startedAt - serverMs, serverMs);
       return lastIdIn(rows);
     } catch (error) {
       if (overdueStates.test(stateOf(error))) pace.noteLate(bytes);
@@ -214,10 +210,6 @@ export function batchWriter(database: Database, table: Table): BatchWriter {
 
     get outcome() {
       return outcome;
-    },
-
-    get batchBytes() {
-      return pace.bytes;
     },
   };
 }

@@ -208,6 +208,9 @@ export interface Connections {
    */
   readonly write: Send;
 
+  /** The most connections at once; NaN if a caller's pool does not say it. */
+  readonly maxConnections: number;
+
   /** Begins to log outages. Before that, errors are returned to the caller alone. */
   startLogging(): void;
 
@@ -434,7 +437,15 @@ export async function connectionsTo(
     if (state === 'opening') state = 'open';
   };
 
-  return { read, write, startLogging, reportRead, reportWrite, close };
+  return {
+    read,
+    write,
+    maxConnections: isOurs ? maxConnections : Number(database.options?.max ?? Number.NaN),
+    startLogging,
+    reportRead,
+    reportWrite,
+    close,
+  };
 }
 
 /**

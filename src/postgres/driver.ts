@@ -21,8 +21,14 @@ export interface PostgresPool extends PoolEvents {
   /** Closes all connections once they are released. */
   end(): Promise<void>;
 
-  /** Its options. Without `connectionTimeoutMillis` a warning is logged. */
-  readonly options?: { readonly connectionTimeoutMillis?: number | null | undefined };
+  /**
+   * Its options. Without `connectionTimeoutMillis` a warning is logged. If `max` is less than 3 or
+   * absent, one batch is sent at a time.
+   */
+  readonly options?: {
+    readonly connectionTimeoutMillis?: number | null | undefined;
+    readonly max?: number | undefined;
+  };
 }
 
 /** A notice or a warning of the database. */

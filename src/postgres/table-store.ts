@@ -12,8 +12,15 @@ import { inFlight, PetstoreError } from '../errors.js';
 import { int64Max } from '../json.js';
 import type { Log } from '../log.js';
 import type { IdempotencyKeyUse, PetStorage } from '../storage.js';
-import { batchWriter, heldBytes, type Added, type Batch } from './batch-writer.js';
+import {
+  batchWriter,
+  heldBytes,
+  type Added,
+  type Batch,
+  type BatchWriter,
+} from './batch-writer.js';
 import { overdueStates, stateOf } from './connections.js';
+import { BatchPace } from './pace.js';
 import type { Database } from './schema.js';
 import type { Table } from './statements.js';
 import { readLastId, tableReader } from './table-reader.js';
@@ -47,15 +54,20 @@ function failureOf(error: unknown): 'overdue' | 'refused' {
 /** Returns the store of a table. */
 export function tableStore(database: Database, table: Table, log: Log): TableStore {
   const reader = tableReader(database, table);
-  const writer = batchWriter(database, table);
-  // A second writer, because a writer has one batch at a time and readiness must not wait for it.
-  const readinessWriter = batchWriter(database, table);
+  const pace = new BatchPace();
+  // A writer has one batch at a time.
+  const writers: BatchWriter[] = [];
+  const idleWriters: BatchWriter[] = [];
+  // Readiness must not wait for the batches of the others.
+  const readinessWriter = batchWriter(database, table, new BatchPace());
 
   const commits = groupCommit<KeyedRecord, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
     bytesOf: heldBytes,
-    batchBytes: () => writer.batchBytes,
+    batchBytes: () => pace.bytes,
+    // Two batches must not take all connections.
+    ...(database.maxConnections > 2 && { overlapBytes: () => pace.overlapBytes }),
     hung: 'The database does not respond.',
   });
 
@@ -87,8 +99,15 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
     for (const { keyUse } of records) if (keyUse !== undefined) keysInFlight.delete(keyUse.key);
   }
 
+  function newWriter() {
+    const writer = batchWriter(database, table, pace);
+    writers.push(writer);
+    return writer;
+  }
+
   async function commit(records: Batch) {
     const startedAt = performance.now();
+    const writer = idleWriters.pop() ?? newWriter();
 
     try {
       const { added, fresh } = await writer.store(records);
@@ -103,6 +122,8 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
       rehearsalRecord ??= records[0];
       database.reportWrite(table.counter, error);
       throw error;
+    } finally {
+      idleWriters.push(writer);
     }
   }
 
@@ -169,7 +190,7 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
   async function ready() {
     const unresponsive = new PetstoreError('unavailable', 'The database does not respond.');
 
-    const outcomes = [writer.outcome, readinessWriter.outcome];
+    const outcomes = [readinessWriter, ...writers].map(({ outcome }) => outcome);
     if (commits.hung || outcomes.includes('unknown')) throw unresponsive;
 
     readiness ??= proveReadiness().finally(() => (readiness = undefined));

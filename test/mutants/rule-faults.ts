@@ -658,8 +658,8 @@ export const ruleFaults: readonly FixedFault[] = [
     rule: 'C78',
     harm: '/readyz is 503 while adds are slow.',
     file: 'postgres/table-store.ts',
-    text: 'const readinessWriter = batchWriter(database, table);',
-    becomes: 'const readinessWriter = writer;',
+    text: 'const readinessWriter = batchWriter(database, table, new BatchPace());',
+    becomes: 'const readinessWriter = newWriter(); idleWriters.push(readinessWriter);',
     test: 'postgres/trouble',
   },
   {

@@ -225,7 +225,8 @@ test('begins the next commit after two ticks, or after five while items arrive',
     ['more', 6],
     ['', 3],
   ] as const) {
-    const { group, batches, end } = scene();
+    // While more items join the next batch, no second commit takes some of them.
+    const { group, batches, end } = scene({ overlapBytes: () => 11 });
     const first = group.add('a');
     await tick();
     const all = [group.add('b')];
@@ -325,4 +326,69 @@ test('waits on close for accepted items, also if a commit hangs, and refuses new
   timeouts.tick(8_000);
   await Promise.all([closed, late]);
   await hanging.group.close();
+});
+
+test('commits a second batch at the same time if enough bytes wait, and no third', async () => {
+  const { group, batches, addAll, end } = scene({ overlapBytes: () => 4 });
+  const all = addAll('a');
+  await nextCommit();
+  all.push(...addAll('bb', 'c'));
+  await nextCommit();
+  assert.deepEqual(batches, [['a']], 'three bytes wait for the first commit');
+  all.push(group.add('d'));
+  await nextCommit();
+  all.push(...addAll('eeee', 'f'));
+  await nextCommit();
+  assert.deepEqual(batches.slice(1), [['bb', 'c', 'd']]);
+
+  await end();
+  await nextCommit();
+  assert.deepEqual(batches.slice(2), [['eeee', 'f']]);
+  all.push(group.add('g'));
+  await end();
+  await nextCommit();
+  assert.equal(batches.length, 3, 'one byte waits for the last commit in flight');
+  await end();
+  await end();
+  assert.equal((await Promise.all(all)).join(''), 'ABBCDEEEEFG');
+});
+
+test('divides what waits between two commits if it is enough for both', async () => {
+  const { batches, addAll, end } = scene({ overlapBytes: () => 4 });
+  for (const [items, wanted] of [
+    ['aa bb cc dd', 'aa bb, cc dd'],
+    ['aa bb cc d', 'aa bb cc d'],
+  ] as const) {
+    const all = addAll(...items.split(' '));
+    await nextCommit();
+    assert.equal(batches.map((batch) => batch.join(' ')).join(', '), wanted);
+    for (const _ of batches.splice(0)) await end();
+    await Promise.all(all);
+    await nextCommit();
+  }
+});
+
+test('waits on close for both commits, and refuses items while one of them hangs', async (t) => {
+  const timeouts = mockTimeouts(t);
+  const { group, addAll, refused, end } = scene({ overlapBytes: () => 2 });
+  const under = refused('hangs');
+  await nextCommit();
+  timeouts.tick(4_000);
+  const second = addAll('bb');
+  await nextCommit();
+  timeouts.tick(4_000);
+  await under;
+  let isClosed = false;
+  const closing = group.close().then(() => (isClosed = true));
+  await nextCommit();
+  assert.deepEqual([group.hung, isClosed], [true, false]);
+  timeouts.tick(4_000);
+  await assert.rejects(Promise.all(second), unavailable);
+  await closing;
+  await end();
+  await nextCommit();
+  assert.equal(group.hung, true, 'the second commit still hangs');
+  await end();
+  await nextCommit();
+  assert.equal(group.hung, false);
 });
