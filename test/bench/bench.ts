@@ -1,7 +1,7 @@
 /**
- * Runs the parts of the benchmark that its arguments name, by default all except `before`. It
- * prints the results and writes them to the file FIGURES. SHORT makes a quick trial, whose figures
- * mean nothing.
+ * Runs the parts of the benchmark that its arguments name, by default all except `lines` and
+ * `before`. It prints the results and writes them to the file FIGURES. SHORT makes a quick trial,
+ * whose figures mean nothing.
  */
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem } from 'node:os';

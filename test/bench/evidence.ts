@@ -21,8 +21,9 @@ const commands = new Map([
   ...Object.keys(defaultParts).map((name) => [name, `make bench PARTS=${name}`] as const),
   ['torture', 'make torture'],
 ]);
-/** The commands of the parts whose result is the same on each version. */
+/** The commands of the parts that are measured on the first version alone. */
 const commandsOfFirst = new Map([
+  ['lines', 'make bench PARTS=lines'],
   ['right', 'make bench-right'],
   ['mutants', 'make mutants'],
 ]);

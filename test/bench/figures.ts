@@ -22,7 +22,7 @@ export interface Bench {
 export type Part = readonly ((bench: Bench) => Promise<Table | readonly Table[]>)[];
 
 /** The figures of a server in one slice of time. */
-interface Slice extends Omit<LoadResult, 'requests'> {
+interface Slice extends Omit<LoadResult, 'requests' | 'refused'> {
   /** Processor time of the server, in microseconds a request. */
   readonly cpuUs: number;
 }
@@ -57,7 +57,7 @@ export async function slice(
 ): Promise<Slice> {
   const expected = server.isBare ? { ...operation, status: 200 } : operation;
   const cpuBefore = server.process.cpuSeconds;
-  const { requests, ...done } = await load.send(server, expected, clients);
+  const { requests, refused: _, ...done } = await load.send(server, expected, clients);
   return { ...done, cpuUs: (1e6 * (server.process.cpuSeconds - cpuBefore)) / requests };
 }
 

@@ -51,7 +51,7 @@ test('interleaves servers after a warm-up, and computes ratios within each round
       slowness *= 1.01;
       for (const { process } of servers.filter((each) => each.name === name))
         process.cpuSeconds += (name === 'half' ? 2 : 1) * slowness;
-      return { requests: 1000, requestsPerSecond: 1000, p50Ms: 1, p99Ms: 2 };
+      return { requests: 1000, refused: 0, requestsPerSecond: 1000, p50Ms: 1, p99Ms: 2 };
     },
   };
   const targets = servers.map((server) => ({ server, operation: reading.one }));

@@ -16,6 +16,8 @@ export interface Clients {
   readonly connections: number;
   /** True if the clients poll for responses and never sleep. */
   readonly neverSleep?: boolean;
+  /** The time for which they send, in whole seconds. @defaultValue 1, the minimum of wrk */
+  readonly seconds?: number;
 }
 
 /**
@@ -32,6 +34,8 @@ export const clients = {
 /** The result of a load. */
 export interface LoadResult {
   readonly requests: number;
+  /** The number of responses that are errors. */
+  readonly refused: number;
   readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -42,7 +46,7 @@ export interface Load {
   /** The program with its version. */
   readonly name: string;
   /**
-   * Sends the requests of an operation for a second, which is the minimum of wrk.
+   * Sends the requests of an operation.
    * @throws WrongResponse if a response is missing, or is an error instead of a success or vice
    * versa
    */
@@ -67,14 +71,21 @@ export function openLoad(t: Ending): Load {
   let neverSleeps: string | undefined;
   return {
     name: `wrk ${version}`,
-    send: async ({ name, url }, operation, { connections, neverSleep }) => {
+    send: async ({ name, url }, operation, { connections, neverSleep, seconds = 1 }) => {
       writeFileSync(file, operation.requests.join('\0'));
       const env = {
         ...callersEnvironment,
         LOAD_REQUESTS: file,
         ...(neverSleep && { LD_PRELOAD: (neverSleeps ??= preload(folder(t), 'never-sleeps')) }),
       };
-      const options = ['-t1', `-c${connections}`, '-d1s', '-s', join(here, 'load.lua')];
+      const options = [
+        '-t1',
+        `-c${connections}`,
+        `-d${seconds}s`,
+        '--timeout=60s',
+        '-s',
+        join(here, 'load.lua'),
+      ];
       const [program, ...args] = pinned(['wrk', ...options, url], 'load');
       // On a busy machine a slice may end without any response.
       for (let tries = 1; ; tries++) {
@@ -90,7 +101,7 @@ export function openLoad(t: Ending): Load {
             `${name}, ${operation.name}, ${status}: ${refused} of ${requests} responses were errors, ${broken} were missing`,
           );
         const requestsPerSecond = (1e6 * requests) / microseconds;
-        return { requests, requestsPerSecond, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };
+        return { requests, refused, requestsPerSecond, p50Ms: p50Us / 1000, p99Ms: p99Us / 1000 };
       }
     },
   };

@@ -1,6 +1,7 @@
 /** The parts of the benchmark by name. */
 import type { Part } from './figures.js';
 import { keysPart } from './keys.js';
+import { linesPart } from './lines.js';
 import { sizePart } from './size.js';
 import { beforePart, speedPart } from './speed.js';
 import { startPart } from './start.js';
@@ -16,4 +17,8 @@ export const defaultParts: Readonly<Record<string, Part>> = {
 };
 
 /** All parts. */
-export const parts: Readonly<Record<string, Part>> = { ...defaultParts, before: beforePart };
+export const parts: Readonly<Record<string, Part>> = {
+  ...defaultParts,
+  lines: linesPart,
+  before: beforePart,
+};
