@@ -59,7 +59,10 @@ export class Writers {
     const caller = new SerialClient(this.#port);
     for (let count = 0; !this.#isStopping; count++) {
       const waiting = this.#waiting.splice(0);
-      const draft = JSON.stringify({ name: `${this.#port}-${client}-${count}`, categoryId: 1 });
+      // Long names, so that two batches are in flight.
+      const rest = client % 2 === 0 ? '' : 'x'.repeat(30_000);
+      const name = `${this.#port}-${client}-${count}${rest}`;
+      const draft = JSON.stringify({ name, categoryId: 1 });
       const added = await this.#ask(caller, 201, 'POST', '/v1/pets', draft);
       if (added === undefined) this.#waiting.push(...waiting);
       else {
