@@ -160,6 +160,7 @@ const whiteBox: Readonly<Record<string, string>> = {
   'http/slow.test.ts': 'minutes of C44 by a clock of the test',
   'http/unread.test.ts': 'C55 needs more clients than a test can open sockets',
   'postgres/database.ts': 'all migrations in one statement, for two hundred databases',
+  'postgres/slow.test.ts': 'commits of 20 ms, without a slow disk',
   'postgres/waiting.test.ts': 'the URL of a session whose TLS files are gone',
   'readme.test.ts': 'the list of error codes, against the table of docs/reference.md',
   'standalone/file-lock.test.ts': 'two changes of the keys file at the same time',

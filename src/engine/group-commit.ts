@@ -5,11 +5,10 @@
  * items of the tick join the batch, and commits the batch. Each caller gets the result of its item;
  * if the commit fails, all of them get the error. Then the run waits a few ticks, as long as each
  * brings more items, because most callers add again at once. It commits the next batch, and ends if
- * no item waits. If a commit takes too long, all callers are rejected, and no item is accepted
- * until that commit has ended.
+ * no item waits. If a commit takes too long, its callers and all that wait are rejected, and no
+ * item is accepted until that commit has ended.
  *
- * If `overlapBytes` is given, a second run commits a batch while that of the first is in flight,
- * but only if that many bytes wait: small batches would make each other wait.
+ * With the option `overlap`, a second run may commit a batch while that of the first is in flight.
  */
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setTimeout } from 'node:timers';
@@ -21,8 +20,8 @@ import type { Commit } from '../storage.js';
 /** The functions that a group commit calls. */
 export interface GroupCommitOptions<Item, Result> {
   /**
-   * Commits a batch. Resolves to one result per item, in order. At most one commit is in flight, or
-   * two if `overlapBytes` is given.
+   * Commits a batch. Resolves to one result per item, in order. One commit is in flight at a time,
+   * or two with `overlap`.
    */
   readonly commit: (items: readonly Item[]) => Promise<readonly Result[]>;
   /** Called with each item that will not be committed. */
@@ -34,13 +33,18 @@ export interface GroupCommitOptions<Item, Result> {
    * @defaultValue no limit
    */
   readonly batchBytes?: () => number;
-  /**
-   * Returns how many bytes must wait, by `bytesOf`, for a second commit at the same time.
-   * @defaultValue no second commit
-   */
-  readonly overlapBytes?: () => number;
+  /** Permits two commits at a time. @defaultValue one commit at a time */
+  readonly overlap?: Overlap<Item>;
   /** The message of the error if a commit takes too long. */
   readonly hung: string;
+}
+
+/** The conditions of a second commit while the first is in flight. */
+export interface Overlap<Item> {
+  /** True if an item may be committed after a later one. One other item prevents overlaps. */
+  readonly inAnyOrder: (item: Item) => boolean;
+  /** Returns the least bytes, by `bytesOf`, that must wait for the second commit. */
+  readonly leastBytes: () => number;
 }
 
 /** A group commit. */
@@ -52,7 +56,7 @@ export interface GroupCommit<Item, Result> {
   add(item: Item): Promise<Result>;
   /** The number of items that wait for the next commit. */
   readonly waiting: number;
-  /** True if the commit in flight takes too long. */
+  /** True if a commit in flight takes too long. */
   readonly hung: boolean;
   /** Rejects further items. Resolves once all earlier items have their results. */
   close(): Promise<void>;
@@ -85,16 +89,24 @@ export function groupCommit<Item, Result extends {}>(
   const waiting: Caller[] = [];
   let waitingBytes = 0;
 
-  // The number of runs, and of those that have a commit in flight or a commit that takes too long.
+  // The number of runs.
   let runs = 0;
+  // The number of runs whose commit is in flight.
   let committing = 0;
+  // The number of runs whose commit takes too long.
   let hanging = 0;
+  // The number of items that are not yet committed and must not be committed after later ones.
+  let ordered = 0;
   // After `close`, the runs still commit the items that were accepted before.
   let isClosed = false;
   // The functions that resolve the calls of `close`.
   const closing: (() => void)[] = [];
 
-  const overlapBytes = () => options.overlapBytes?.() ?? Number.POSITIVE_INFINITY;
+  /** Returns how many bytes must wait for a second commit. */
+  function overlapBytes() {
+    const { overlap } = options;
+    return overlap === undefined || ordered > 0 ? Number.POSITIVE_INFINITY : overlap.leastBytes();
+  }
 
   /** Returns the size of an item. @throws PetstoreError `unavailable` if it cannot be accepted */
   function admit(item: Item, now: number) {
@@ -124,6 +136,7 @@ export function groupCommit<Item, Result extends {}>(
     }
 
     waitingBytes += bytes;
+    ordered += orderedIn(item);
     const result = new Promise<Result>((resolve, reject) =>
       waiting.push({ item, bytes, since, resolve, reject }),
     );
@@ -131,9 +144,14 @@ export function groupCommit<Item, Result extends {}>(
     return result;
   }
 
+  /** Returns 1 if an item must not be committed after later ones, else 0. */
+  function orderedIn(item: Item) {
+    return options.overlap?.inAnyOrder(item) === false ? 1 : 0;
+  }
+
   /** Removes the items of the next batch from those that wait. */
   function takeBatch() {
-    // Half of the items are left for the second run, if they are enough for it.
+    // Half of the bytes are left for the second run, if there are enough for two commits.
     const share = waitingBytes / (committing === 0 && waitingBytes >= 2 * overlapBytes() ? 2 : 1);
     const most = Math.min(share, options.batchBytes?.() ?? share);
     let bytes = 0;
@@ -146,7 +164,7 @@ export function groupCommit<Item, Result extends {}>(
     return waiting.splice(0, end < 0 ? waiting.length : end);
   }
 
-  /** Starts a run, unless the runs that there are will commit the waiting items. */
+  /** Starts a run if there is none, or a second one if enough waits. */
   function startRun() {
     if (runs === 0 || (runs === 1 && committing === 1 && waitingBytes >= overlapBytes()))
       void run();
@@ -162,6 +180,7 @@ export function groupCommit<Item, Result extends {}>(
       startRun();
       await commit(batch);
       committing--;
+      for (const { item } of batch) ordered -= orderedIn(item);
 
       await nextTurn();
       await gather();
@@ -211,7 +230,10 @@ export function groupCommit<Item, Result extends {}>(
     const refused = waiting.splice(0);
     waitingBytes = 0;
 
-    for (const { item } of refused) options.abandoned(item);
+    for (const { item } of refused) {
+      ordered -= orderedIn(item);
+      options.abandoned(item);
+    }
     for (const { reject } of [...batch, ...refused]) reject(error);
     endClosing();
   }

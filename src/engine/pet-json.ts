@@ -30,6 +30,8 @@ export interface PendingRecord {
   readonly indexed?: PetFilter;
   /** The part of its JSON text that follows the id. */
   readonly jsonAfterId: ByteString;
+  /** True if its id may be greater than those of records that are inserted later, else omitted. */
+  readonly inAnyOrder?: true;
 }
 
 /** The longest JSON text of a record in bytes, which is the longest line of a file. */

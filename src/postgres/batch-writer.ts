@@ -2,8 +2,9 @@
  * The protocol by which several servers add to one database, without locks of their own and without
  * adding anything twice.
  *
- * A **writer** adds records of one table for one server, one batch at a time. Its name is a random
- * UUID. Its row in `petstore_writers` holds the number and the last id of its last batch.
+ * A **writer** adds records of one table for one server, one batch at a time. A server has two for
+ * each table, and one for readiness. The name of a writer is a random UUID. Its row in
+ * `petstore_writers` holds the number and the last id of its last batch.
  *
  * A **batch** is added by one statement (`insertBatch`), which is one transaction:
  * - It raises the counter by the number of its records, and takes the ids up to the new value. The
@@ -51,7 +52,7 @@ import {
   stateOf,
 } from './connections.js';
 import type { Row } from './driver.js';
-import type { BatchPace } from './pace.js';
+import type { BatchPace, BatchTimes } from './pace.js';
 import type { Database } from './schema.js';
 import { keyTakenWords, numberTakenWords, rehearsedWords, type Table } from './statements.js';
 import { readLastId } from './table-reader.js';
@@ -144,8 +145,7 @@ export function batchWriter(database: Database, table: Table, pace: BatchPace): 
 
     try {
       const rows = await insert(writerId, number, records);
-      const serverMs = Number(rows[0]?.['server_ms']);
-      pace.note(bytes, performance.now() - startedAt - serverMs, serverMs);
+      pace.note(bytes, performance.now() - startedAt, timesIn(rows));
       return lastIdIn(rows);
     } catch (error) {
       if (overdueStates.test(stateOf(error))) pace.noteLate(bytes);
@@ -240,6 +240,16 @@ function repeatOf(keyUse: IdempotencyKeyUse, known: Row | undefined): Added | un
   if (!id || !json)
     return new PetstoreError('unavailable', 'The pet of this idempotency key was deleted.');
   return { id: BigInt(id), json, isReplay: true };
+}
+
+/** Returns the times in the result of a batch, which are NaN if it is damaged. */
+function timesIn([row]: readonly Row[]): BatchTimes {
+  const timeOf = (name: string) => Number.parseFloat(row?.[name] ?? '');
+  return {
+    receivedAt: timeOf('received_at'),
+    takenAt: timeOf('taken_at'),
+    endedAt: timeOf('ended_at'),
+  };
 }
 
 /** Returns the last id in a result. @throws DatabaseFailure if the result is damaged */

@@ -208,7 +208,7 @@ export interface Connections {
    */
   readonly write: Send;
 
-  /** The most connections at once; NaN if a caller's pool does not say it. */
+  /** The most connections at once; 0 if a caller's pool does not say it. */
   readonly maxConnections: number;
 
   /** Begins to log outages. Before that, errors are returned to the caller alone. */
@@ -440,7 +440,7 @@ export async function connectionsTo(
   return {
     read,
     write,
-    maxConnections: isOurs ? maxConnections : Number(database.options?.max ?? Number.NaN),
+    maxConnections: isOurs ? maxConnections : (database.options?.max ?? 0),
     startLogging,
     reportRead,
     reportWrite,

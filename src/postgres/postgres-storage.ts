@@ -5,6 +5,7 @@ import {
   RecordNames,
   recordsWhenOpen,
   untilClosed,
+  type RecordStore,
 } from '../engine/index.js';
 import type { Log } from '../log.js';
 import { steadyClock } from '../clock.js';
@@ -97,12 +98,19 @@ export async function postgresStorage(
 
   const now = Number(row?.['now']);
   const sweeper = isSource ? undefined : keySweeper(opened, now, log);
-  const texts = toPetTexts({
+  const petStore: RecordStore = {
     ...pets.store,
     insertOnce: (record, keyUse) => {
       sweeper?.noteTime(keyUse.at);
       return pets.store.insertOnce(record, keyUse);
     },
+  };
+  // Only `insert` of the storage promises ids in the order of the calls. Requests at the same time
+  // have no order.
+  const texts = toPetTexts({
+    ...petStore,
+    insert: (record) => petStore.insert({ ...record, inAnyOrder: true }),
+    insertOnce: (record, keyUse) => petStore.insertOnce({ ...record, inAnyOrder: true }, keyUse),
   });
 
   const stores = [pets];
@@ -110,7 +118,8 @@ export async function postgresStorage(
   let closing: Promise<void> | undefined;
 
   return {
-    ...toPetStorage(texts),
+    ...toPetStorage(toPetTexts(petStore)),
+    texts,
     durable: true,
     get waiting() {
       return pets.waiting;

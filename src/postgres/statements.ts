@@ -106,22 +106,9 @@ const databaseTime = cast(
   'int8',
 );
 
-/** The time in ms since the whole statement has arrived. */
-const serverMs = cast(
-  cast(
-    op(
-      `pg_catalog.date_part('epoch', ${op(
-        'pg_catalog.clock_timestamp()',
-        '-',
-        'pg_catalog.statement_timestamp()',
-      )})`,
-      '*',
-      '1000',
-    ),
-    'int8',
-  ),
-  'text',
-);
+/** Returns a time in milliseconds since the epoch, as text with a fraction. */
+const epochMs = (time: string) =>
+  cast(op(`pg_catalog.date_part('epoch', ${time})`, '*', '1000'), 'text');
 
 /** Returns the time of the database in milliseconds since the epoch. */
 export const selectTime = `SELECT ${cast(databaseTime, 'text')} AS now`;
@@ -174,10 +161,10 @@ export interface Table {
    * text; $6 texts after the id; $7 idempotency keys; $8 bodies; $9 times; $10 positions of the
    * records that use the keys, from 1.
    *
-   * It returns the last id, or 0 for an empty batch; and for how many ms the statement ran, without
-   * its time on the line and without the commit. It fails if a key was used before
-   * (`keyTakenWords`), if the writer's row has this number or a higher one (`numberTakenWords`), if
-   * a row was not stored, or if the number is 0 and nothing else is wrong (`rehearsedWords`).
+   * It returns the last id, or 0 for an empty batch; and the `BatchTimes` as `received_at`,
+   * `taken_at` and `ended_at`. It fails if a key was used before (`keyTakenWords`), if the writer's
+   * row has this number or a higher one (`numberTakenWords`), if a row was not stored, or if the
+   * number is 0 and nothing else is wrong (`rehearsedWords`).
    */
   readonly insertBatch: string;
 
@@ -343,7 +330,7 @@ export function statementsIn(schema: string): Statements {
     const rowMissing = raise(kept, ' rows kept of ', wanted, ', or no counter or writer');
 
     return `WITH taken AS (
-  ${raiseCounter} RETURNING last_id
+  ${raiseCounter} RETURNING last_id, pg_catalog.clock_timestamp() AS taken_at
 ), noted AS (
   INSERT INTO ${writers} AS writer (id, batch, last_id)
   SELECT ${uuid('$1')}, ${int8('$2')}, last_id FROM taken
@@ -378,7 +365,10 @@ SELECT ${text(`CASE
     WHERE ${equal('id', uuid('$1'))} AND ${op('batch', '>=', int8('$2'))}
   ) THEN ${numberTaken}
   ELSE ${rowMissing}
-END`)} AS last_id, ${serverMs} AS server_ms`;
+END`)} AS last_id,
+  ${epochMs('pg_catalog.statement_timestamp()')} AS received_at,
+  (SELECT ${epochMs('taken_at')} FROM taken) AS taken_at,
+  ${epochMs('pg_catalog.clock_timestamp()')} AS ended_at`;
   }
 
   /**

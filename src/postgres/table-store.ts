@@ -55,10 +55,9 @@ function failureOf(error: unknown): 'overdue' | 'refused' {
 export function tableStore(database: Database, table: Table, log: Log): TableStore {
   const reader = tableReader(database, table);
   const pace = new BatchPace();
-  // A writer has one batch at a time.
-  const writers: BatchWriter[] = [];
-  const idleWriters: BatchWriter[] = [];
-  // Readiness must not wait for the batches of the others.
+  const writers = [batchWriter(database, table, pace), batchWriter(database, table, pace)] as const;
+  const idleWriters: BatchWriter[] = [...writers];
+  // Readiness must not wait for a batch.
   const readinessWriter = batchWriter(database, table, new BatchPace());
 
   const commits = groupCommit<KeyedRecord, Added>({
@@ -67,7 +66,12 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
     bytesOf: heldBytes,
     batchBytes: () => pace.bytes,
     // Two batches must not take all connections.
-    ...(database.maxConnections > 2 && { overlapBytes: () => pace.overlapBytes }),
+    ...(database.maxConnections > 2 && {
+      overlap: {
+        inAnyOrder: (record) => record.inAnyOrder === true,
+        leastBytes: () => pace.overlapBytes,
+      },
+    }),
     hung: 'The database does not respond.',
   });
 
@@ -99,19 +103,15 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
     for (const { keyUse } of records) if (keyUse !== undefined) keysInFlight.delete(keyUse.key);
   }
 
-  function newWriter() {
-    const writer = batchWriter(database, table, pace);
-    writers.push(writer);
-    return writer;
-  }
-
   async function commit(records: Batch) {
     const startedAt = performance.now();
-    const writer = idleWriters.pop() ?? newWriter();
+    const [writer] = idleWriters.splice(0, 1);
+    if (writer === undefined) throw new TypeError('there are more commits than writers');
 
     try {
       const { added, fresh } = await writer.store(records);
-      database.reportWrite(table.counter);
+      // The other writer may still have to find an outcome.
+      if (writers.every(({ outcome }) => outcome === 'known')) database.reportWrite(table.counter);
       if (fresh.length === 0) return added;
 
       rehearsalRecord = fresh[0];

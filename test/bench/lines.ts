@@ -1,6 +1,11 @@
-/** Compares adding to PostgreSQL over lines of a limited rate, and with probes of readiness. */
+/**
+ * Compares adding to PostgreSQL over lines of a limited rate, with probes of readiness, and while
+ * expired keys are deleted.
+ */
 import { randomBytes } from 'node:crypto';
 import { chmodSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { migratePostgres } from '../../dist/postgres/index.js';
 import { Cluster } from '../postgres/cluster.js';
 import { TcpProxy } from '../postgres/proxy.js';
@@ -8,12 +13,12 @@ import { atEnd } from '../support/at-end.js';
 import { folder } from '../support/process.js';
 import { peer, petstore } from './contestants.js';
 import { median, type Bench, type Part } from './figures.js';
-import { preload } from './load.js';
+import { clients as kinds, preload } from './load.js';
 import { adding, operation, post } from './operations.js';
 import { decimal, whole, type Table } from './report.js';
 import { startContestant, type Server } from './servers.js';
 
-export const linesPart: Part = [addingOverLines, addingWithProbes];
+export const linesPart: Part = [addingOverLines, addingWithProbes, addingWithDeletes];
 
 const connectionCounts = [64, 512];
 const sizesKb = [1, 4, 8, 20, 60];
@@ -74,7 +79,7 @@ async function addingOverLines(bench: Bench): Promise<Table> {
     title: 'Adding to PostgreSQL over slow lines',
     note:
       `The pets that the petstore acknowledges in ${sliceSeconds} s, divided by those of a server with the same HTTP that runs ` +
-      'one INSERT for each request over 10 connections. A proxy limits the rate of all bytes to the database.',
+      'one INSERT for each request over 10 connections: one slice each. A proxy limits the rate of all bytes to the database.',
     head: ['connections', 'a pet has', ...rates.map(nameOf)],
     rows,
   };
@@ -102,6 +107,13 @@ const commitMs = 20;
 /** The interval of the probes of readiness in ms. */
 const probeMs = 500;
 
+/** Returns the status of a probe of readiness. */
+async function probe({ url }: Server): Promise<number> {
+  const response = await fetch(new URL('/readyz', url));
+  await response.arrayBuffer();
+  return response.status;
+}
+
 async function addingWithProbes(bench: Bench): Promise<Table> {
   const libraries = folder(bench.scope);
   // PostgreSQL runs as another user if this process is root.
@@ -119,11 +131,12 @@ async function addingWithProbes(bench: Bench): Promise<Table> {
     const withProbes: number[] = [];
     for (let round = 0; round < bench.rounds; round++) {
       withoutProbes.push(await acknowledged(bench, server, adding, connections));
-      const probing = setInterval(() => {
-        fetch(new URL('/readyz', server.url)).then((response) => response.text(), bench.say);
-      }, probeMs);
+      const statuses: Promise<number>[] = [];
+      const probing = setInterval(() => statuses.push(probe(server)), probeMs);
       withProbes.push(await acknowledged(bench, server, adding, connections));
       clearInterval(probing);
+      const wrong = (await Promise.all(statuses)).find((status) => status !== 200);
+      if (wrong !== undefined) throw new Error(`a probe of readiness had the status ${wrong}`);
     }
     const without = median(withoutProbes);
     rows.push([
@@ -140,5 +153,55 @@ async function addingWithProbes(bench: Bench): Promise<Table> {
     note: `A commit takes ${commitMs} ms. Two probes of /readyz are sent each second.`,
     head: ['connections', 'adds/s', 'adds/s with probes', 'ratio'],
     rows,
+  };
+}
+
+/** More expired keys than a server deletes in a round. */
+const expiredKeys = 200_000;
+
+/** The time in ms after which a server looks for expired keys again. */
+const sweepMs = 10_000;
+
+async function addingWithDeletes(bench: Bench): Promise<Table> {
+  const url = await startPostgres(bench);
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const keysLeft = async () =>
+    Number((await client.query('SELECT count(*) FROM petstore_idempotency')).rows[0].count);
+
+  const scope = bench.scope.within();
+  const server = await startContestant(scope, petstore(url));
+  const clients = { ...kinds.sleeping, seconds: sliceSeconds };
+  const slices: { name: string; requestsPerSecond: number; p99Ms: number }[] = [];
+  bench.say('adding while expired keys are deleted');
+  for (let round = 0; round < bench.rounds; round++)
+    for (const name of ['no', 'yes']) {
+      if (name === 'yes')
+        await client.query(
+          `INSERT INTO petstore_idempotency SELECT 'key' || n, '', 0, 1 FROM generate_series(1, ${expiredKeys}) AS n`,
+        );
+      // Both wait, so that the server is as idle before each slice.
+      await sleep(sweepMs);
+      const before = await keysLeft();
+      const { requestsPerSecond, p99Ms } = await bench.load.send(server, adding, clients);
+      const deleted = before - (await keysLeft());
+      if (deleted > 0 !== (name === 'yes')) throw new Error(`${deleted} keys were deleted`);
+      slices.push({ name, requestsPerSecond, p99Ms });
+      await client.query('TRUNCATE petstore_idempotency');
+    }
+  await client.end();
+  await scope.end();
+
+  return {
+    key: 'postgres-deletes',
+    title: 'Adding to PostgreSQL while expired keys are deleted',
+    note: `A server deletes keys in batches of 200 while ${clients.name} add. A row has the medians of slices of ${sliceSeconds} s.`,
+    head: ['keys are deleted', 'adds/s', 'p99 ms'],
+    rows: ['no', 'yes'].map((name) => {
+      const own = slices.filter((one) => one.name === name);
+      const medianOf = (field: 'requestsPerSecond' | 'p99Ms') =>
+        median(own.map((slice) => slice[field]));
+      return [name, whole(medianOf('requestsPerSecond')), decimal(medianOf('p99Ms'))];
+    }),
   };
 }

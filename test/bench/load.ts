@@ -16,7 +16,10 @@ export interface Clients {
   readonly connections: number;
   /** True if the clients poll for responses and never sleep. */
   readonly neverSleep?: boolean;
-  /** The time for which they send, in whole seconds. @defaultValue 1, the minimum of wrk */
+  /**
+   * The time for which they send, in whole seconds. A response may then take 60 s.
+   * @defaultValue 1, the minimum of wrk; a response may take 2 s
+   */
   readonly seconds?: number;
 }
 
@@ -71,7 +74,7 @@ export function openLoad(t: Ending): Load {
   let neverSleeps: string | undefined;
   return {
     name: `wrk ${version}`,
-    send: async ({ name, url }, operation, { connections, neverSleep, seconds = 1 }) => {
+    send: async ({ name, url }, operation, { connections, neverSleep, seconds }) => {
       writeFileSync(file, operation.requests.join('\0'));
       const env = {
         ...callersEnvironment,
@@ -86,6 +89,7 @@ export function openLoad(t: Ending): Load {
         '-s',
         join(here, 'load.lua'),
       ];
+      if (seconds !== undefined) options.push('--timeout=60s');
       const [program, ...args] = pinned(['wrk', ...options, url], 'load');
       // On a busy machine a slice may end without any response.
       for (let tries = 1; ; tries++) {

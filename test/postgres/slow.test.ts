@@ -4,15 +4,19 @@ import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PetDraft, PetStorage } from '../../dist/index.js';
 import { postgresImport } from '../../dist/postgres/index.js';
-import { withoutDatabase } from './database.js';
+import { BatchPace } from '../../dist/postgres/pace.js';
+import { newDatabase, withoutDatabase } from './database.js';
 import type { TcpProxy } from './proxy.js';
 import {
   assertConsecutive,
   expectAdded,
   expectStored,
   hold,
+  intercept,
   namesIn,
+  onceOf,
   open,
+  poolOf,
   openFar,
   proxied,
   rowsIn,
@@ -25,7 +29,7 @@ const long = (length: number, name = 'x'): PetDraft => ({
 });
 
 /** A storage behind a proxy, and the URL of its database. */
-interface Slow {
+interface SlowScene {
   readonly t: TestContext;
   readonly url: string;
   readonly storage: PetStorage;
@@ -34,7 +38,8 @@ interface Slow {
 
 /** Adds `count` pets of a length at once, and returns how many were refused. */
 async function refusedOf(storage: PetStorage, count: number, length: number): Promise<number> {
-  const adding = Array.from({ length: count }, () => storage.insert(long(length)));
+  const { texts = assert.fail() } = storage;
+  const adding = Array.from({ length: count }, async () => texts.insert(long(length)));
   const ended = await Promise.allSettled(adding);
   return ended.filter(({ status }) => status === 'rejected').length;
 }
@@ -95,10 +100,10 @@ describe('a slow line to the database', { skip: withoutDatabase(), concurrency: 
     assert.ok(proxy.bytesReceived - received < 3_000, 'few statements carry them');
   });
 
-  /** A batch of one pet that waits for another transaction, for this time in ms. */
-  const waits =
+  /** Adds a pet in a batch that waits for another transaction, for this time in ms. */
+  const addWaiting =
     (ms: number) =>
-    async ({ t, url, storage }: Slow) => {
+    async ({ t, url, storage }: SlowScene) => {
       const release = await hold(t, url);
       const adding = storage.insert(long(10)).catch(() => undefined);
       await untilWaiting(url, 1);
@@ -106,38 +111,97 @@ describe('a slow line to the database', { skip: withoutDatabase(), concurrency: 
       await release();
       await adding;
     };
-  /** A batch of one pet that takes 400 ms on the line. */
-  const travels = async ({ storage, proxy }: Slow) => {
+  /** Adds a pet in a batch that takes 400 ms on the line. */
+  const addFar = async ({ storage, proxy }: SlowScene) => {
     proxy.mode = 'far';
     await storage.insert(long(10));
     proxy.mode = 'open';
   };
 
-  for (const { what, count, maxConnections = 7, before, isSent = false } of [
-    { what: '40 kB are sent', count: 2, isSent: true },
-    { what: '20 kB are not sent', count: 1 },
-    { what: '40 kB are not sent over two connections', count: 2, maxConnections: 2 },
-    { what: '40 kB are not sent after a batch that waited', count: 2, before: waits(300) },
-    { what: '40 kB are not sent after a batch that was late', count: 2, before: waits(10_000) },
-    { what: '40 kB are not sent after a small batch that took long', count: 2, before: travels },
-  ])
-    test(`while the database carries out a batch, ${what}`, async (t) => {
+  type Insert = (draft: PetDraft) => unknown;
+  const inOrder = ({ insert }: PetStorage): Insert => insert;
+  const inAnyOrder = ({ texts = assert.fail() }: PetStorage): Insert => texts.insert;
+  const withKeys = ({ texts }: PetStorage): Insert => {
+    const insertOnce = texts?.insertOnce ?? assert.fail();
+    let uses = 0;
+    return (draft) => insertOnce(draft, onceOf(`${++uses}`));
+  };
+  const cases: readonly {
+    readonly what: string;
+    readonly isSent?: true;
+    readonly count?: number;
+    readonly maxConnections?: number;
+    readonly before?: (scene: SlowScene) => Promise<void>;
+    readonly insertOf?: (storage: PetStorage) => Insert;
+  }[] = [
+    { what: '40 kB that wait', isSent: true },
+    { what: '40 kB with idempotency keys', insertOf: withKeys, isSent: true },
+    { what: '40 kB whose ids are in the order of the calls', insertOf: inOrder },
+    { what: 'only 20 kB', count: 1 },
+    { what: '40 kB, if there are two connections', maxConnections: 2 },
+    { what: '40 kB, after a batch that waited', before: addWaiting(300) },
+    { what: '40 kB, after a batch that was late', before: addWaiting(10_000) },
+    { what: '40 kB, after a small batch that took long', before: addFar },
+  ];
+
+  for (const { what, isSent, count = 2, maxConnections = 7, before, insertOf } of cases)
+    test(`a second batch is ${isSent ? '' : 'not '}sent for ${what}`, async (t) => {
       const { url, far, proxy } = await proxied(t);
       const storage = await open(t, far, { maxConnections });
       await storage.insert(long(10));
       await before?.({ t, url, storage, proxy });
 
+      const insert = (insertOf ?? inAnyOrder)(storage);
       const release = await hold(t, url);
-      const all = [storage.insert(long(10))];
+      const all = [insert(long(10))];
       await untilWaiting(url, 1);
       const sent = proxy.bytesSent;
-      for (let n = 0; n < count; n++) all.push(storage.insert(long(20_000)));
+      for (let n = 0; n < count; n++) all.push(insert(long(20_000)));
       if (isSent) await untilWaiting(url, 2);
       else await sleep(200);
-      assert.equal(proxy.bytesSent - sent > 20_000, isSent);
+      assert.equal(proxy.bytesSent - sent > 20_000, isSent ?? false);
       await release();
       await Promise.all(all);
     });
+
+  test('a batch returns when it was received, had the counter, and ended', async (t) => {
+    const url = await newDatabase();
+    const pool = await poolOf(t, { url });
+    const results: Readonly<Record<string, unknown>>[] = [];
+    intercept(pool, async ({ text }, send) => {
+      const result = await send();
+      if (text.includes('taken_at')) results.push(result.rows[0]);
+      return result;
+    });
+    const storage = await open(t, pool);
+    const before = Date.now();
+    const release = await hold(t, url);
+    const adding = storage.insert(long(10));
+    await untilWaiting(url, 1);
+    await sleep(100);
+    await release();
+    await adding;
+    const names = ['received_at', 'taken_at', 'ended_at'];
+    const [received = 0, taken = 0, ended = 0] = names.map((name) =>
+      Number(results.at(-1)?.[name]),
+    );
+    assert.ok(before - 1 < received && taken <= ended && ended < Date.now() + 1);
+    assert.ok(taken - received >= 100, `${taken - received} ms passed before it had the counter`);
+  });
+
+  test('no second batch is sent while each waits for the commit before', () => {
+    const pace = new BatchPace();
+    let at = 0;
+    /** Notes a batch that was received `waitMs` before a commit of 20 ms had ended. */
+    const note = (waitMs: number) => {
+      at += 20;
+      pace.note(1e6, 30, { receivedAt: at - waitMs, takenAt: at, endedAt: at + 1 });
+      at += 1;
+      return pace.overlapBytes === Number.POSITIVE_INFINITY;
+    };
+    assert.deepEqual([0, 15, 15, 15, 5, 15, 15, 15].map(note), Array(8).fill(false));
+    assert.equal(note(15), true);
+  });
 
   test('F11 imports a line of 4 MB over 300 kB/s', async (t) => {
     const { url, far, proxy } = await slowScene(t, 300_000);

@@ -185,6 +185,11 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   return { group, batches, abandoned, addAll, refused, end };
 }
 
+/** Permits a second commit if so many bytes wait. Items with a capital letter are in order. */
+const overlapFrom = (bytes: number): Partial<GroupCommitOptions<string, string>> => ({
+  overlap: { inAnyOrder: (item) => item === item.toLowerCase(), leastBytes: () => bytes },
+});
+
 test('rejects and abandons only the item whose size cannot be computed', async () => {
   const { batches, abandoned, addAll, end } = scene({
     bytesOf: (item) => {
@@ -226,7 +231,7 @@ test('begins the next commit after two ticks, or after five while items arrive',
     ['', 3],
   ] as const) {
     // While more items join the next batch, no second commit takes some of them.
-    const { group, batches, end } = scene({ overlapBytes: () => 11 });
+    const { group, batches, end } = scene(overlapFrom(11));
     const first = group.add('a');
     await tick();
     const all = [group.add('b')];
@@ -329,7 +334,7 @@ test('waits on close for accepted items, also if a commit hangs, and refuses new
 });
 
 test('commits a second batch at the same time if enough bytes wait, and no third', async () => {
-  const { group, batches, addAll, end } = scene({ overlapBytes: () => 4 });
+  const { group, batches, addAll, end } = scene(overlapFrom(4));
   const all = addAll('a');
   await nextCommit();
   all.push(...addAll('bb', 'c'));
@@ -354,7 +359,7 @@ test('commits a second batch at the same time if enough bytes wait, and no third
 });
 
 test('divides what waits between two commits if it is enough for both', async () => {
-  const { batches, addAll, end } = scene({ overlapBytes: () => 4 });
+  const { batches, addAll, end } = scene(overlapFrom(4));
   for (const [items, wanted] of [
     ['aa bb cc dd', 'aa bb, cc dd'],
     ['aa bb cc d', 'aa bb cc d'],
@@ -368,9 +373,25 @@ test('divides what waits between two commits if it is enough for both', async ()
   }
 });
 
+test('commits one batch at a time while an item must not be overtaken', async () => {
+  const { group, batches, addAll, end } = scene(overlapFrom(4));
+  const all = addAll('A', 'bb', 'cc', 'dd', 'ee');
+  await nextCommit();
+  all.push(group.add('ffff'));
+  await nextCommit();
+  assert.equal(batches.length, 1);
+  await end();
+  await nextCommit();
+  all.push(group.add('gggg'));
+  await nextCommit();
+  assert.deepEqual(batches.slice(1), [['ffff'], ['gggg']]);
+  for (const _ of 'ab') await end();
+  await Promise.all(all);
+});
+
 test('waits on close for both commits, and refuses items while one of them hangs', async (t) => {
   const timeouts = mockTimeouts(t);
-  const { group, addAll, refused, end } = scene({ overlapBytes: () => 2 });
+  const { group, addAll, refused, end } = scene(overlapFrom(2));
   const under = refused('hangs');
   await nextCommit();
   timeouts.tick(4_000);
@@ -391,4 +412,21 @@ test('waits on close for both commits, and refuses items while one of them hangs
   await end();
   await nextCommit();
   assert.equal(group.hung, false);
+});
+
+test('an item that was refused after a hung commit prevents no second commit', async (t) => {
+  const timeouts = mockTimeouts(t);
+  const { batches, addAll, refused, end } = scene(overlapFrom(2));
+  const under = [refused('hangs')];
+  await nextCommit();
+  under.push(refused('WAITS'));
+  timeouts.tick(8_000);
+  await Promise.all(under);
+  await end();
+  await nextCommit();
+  const all = addAll('aa', 'bb');
+  await nextCommit();
+  assert.deepEqual(batches.slice(1), [['aa'], ['bb']]);
+  for (const _ of all) await end();
+  await Promise.all(all);
 });
