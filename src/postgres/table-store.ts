@@ -105,7 +105,7 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
 
   async function commit(records: Batch) {
     const startedAt = performance.now();
-    const [writer] = idleWriters.splice(0, 1);
+    const writer = idleWriters.pop();
     if (writer === undefined) throw new TypeError('there are more commits than writers');
 
     try {
