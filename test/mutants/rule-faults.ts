@@ -659,7 +659,7 @@ export const ruleFaults: readonly FixedFault[] = [
     harm: '/readyz is 503 while adds are slow.',
     file: 'postgres/table-store.ts',
     text: 'const readinessWriter = batchWriter(database, table, new BatchPace());',
-    becomes: 'const [readinessWriter] = writers;',
+    becomes: 'const [, readinessWriter] = writers;',
     test: 'postgres/trouble',
   },
   {
