@@ -81,14 +81,8 @@ export function openLoad(t: Ending): Load {
         LOAD_REQUESTS: file,
         ...(neverSleep && { LD_PRELOAD: (neverSleeps ??= preload(folder(t), 'never-sleeps')) }),
       };
-      const options = [
-        '-t1',
-        `-c${connections}`,
-        `-d${seconds}s`,
-        '--timeout=60s',
-        '-s',
-        join(here, 'load.lua'),
-      ];
+      const duration = `-d${seconds ?? 1}s`;
+      const options = ['-t1', `-c${connections}`, duration, '-s', join(here, 'load.lua')];
       if (seconds !== undefined) options.push('--timeout=60s');
       const [program, ...args] = pinned(['wrk', ...options, url], 'load');
       // On a busy machine a slice may end without any response.
