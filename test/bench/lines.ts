@@ -3,18 +3,14 @@
  * expired keys are deleted.
  */
 import { randomBytes } from 'node:crypto';
-import { chmodSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { migratePostgres } from '../../dist/postgres/index.js';
-import { Cluster } from '../postgres/cluster.js';
 import { TcpProxy } from '../postgres/proxy.js';
-import { atEnd } from '../support/at-end.js';
-import { folder } from '../support/process.js';
 import { peer, petstore } from './contestants.js';
 import { median, type Bench, type Part } from './figures.js';
-import { clients as kinds, preload } from './load.js';
+import { clients as kinds } from './load.js';
 import { adding, operation, post } from './operations.js';
+import { startPostgres } from './postgres.js';
 import { decimal, whole, type Table } from './report.js';
 import { startContestant, type Server } from './servers.js';
 
@@ -31,17 +27,8 @@ const rates = [300_000, 1_250_000, 2_000_000, 10_000_000, Number.POSITIVE_INFINI
  */
 const sliceSeconds = 8;
 
-/** Starts a PostgreSQL that syncs every commit, with the petstore's tables. Returns its URL. */
-async function startPostgres(bench: Bench, environment: NodeJS.ProcessEnv = {}): Promise<string> {
-  const settings = ['fsync=on', 'synchronous_commit=on'];
-  const cluster = await Cluster.start(settings, undefined, environment);
-  atEnd(bench.scope, () => cluster.remove());
-  await migratePostgres(cluster.url);
-  return cluster.url;
-}
-
 async function addingOverLines(bench: Bench): Promise<Table> {
-  const near = await startPostgres(bench);
+  const near = await startPostgres(bench.scope);
   const line = await TcpProxy.before(bench.scope, near);
 
   /** Returns the pets of the petstore in a slice, divided by those of the other server. */
@@ -63,11 +50,12 @@ async function addingOverLines(bench: Bench): Promise<Table> {
     return own / other;
   }
 
+  const ownRates = bench.isShort ? [10_000_000] : rates;
   const rows: (readonly string[])[] = [];
   for (const connections of bench.isShort ? [64] : connectionCounts)
     for (const sizeKb of bench.isShort ? [4] : sizesKb) {
       const ratios: string[] = [];
-      for (const rate of bench.isShort ? [10_000_000] : rates) {
+      for (const rate of ownRates) {
         bench.say(`${connections} connections, ${sizeKb} kB, ${nameOf(rate)}`);
         ratios.push(decimal(await ratioOf(connections, sizeKb, rate)));
       }
@@ -80,7 +68,7 @@ async function addingOverLines(bench: Bench): Promise<Table> {
     note:
       `The pets that the petstore acknowledges in ${sliceSeconds} s, divided by those of a server with the same HTTP that runs ` +
       'one INSERT for each request over 10 connections: one slice each. A proxy limits the rate of all bytes to the database.',
-    head: ['connections', 'a pet has', ...rates.map(nameOf)],
+    head: ['connections', 'a pet has', ...ownRates.map(nameOf)],
     rows,
   };
 }
@@ -101,7 +89,7 @@ async function acknowledged(
   return requests - refused;
 }
 
-/** The time of a commit in ms: as with a synchronous standby 20 ms away. */
+/** The time of a commit in ms, which is that of a synchronous standby 20 ms away. */
 const commitMs = 20;
 
 /** The interval of the probes of readiness in ms. */
@@ -115,13 +103,7 @@ async function probe({ url }: Server): Promise<number> {
 }
 
 async function addingWithProbes(bench: Bench): Promise<Table> {
-  const libraries = folder(bench.scope);
-  // PostgreSQL runs as another user if this process is root.
-  chmodSync(libraries, 0o755);
-  const url = await startPostgres(bench, {
-    LD_PRELOAD: preload(libraries, 'slow-sync'),
-    SYNC_US: String(1_000 * commitMs),
-  });
+  const url = await startPostgres(bench.scope, { slowerByMs: commitMs });
   const server = await startContestant(bench.scope, petstore(url));
 
   const rows: (readonly string[])[] = [];
@@ -163,7 +145,7 @@ const expiredKeys = 200_000;
 const sweepMs = 10_000;
 
 async function addingWithDeletes(bench: Bench): Promise<Table> {
-  const url = await startPostgres(bench);
+  const url = await startPostgres(bench.scope);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const keysLeft = async () =>

@@ -1,16 +1,14 @@
 /** Compares the file storage and PostgreSQL with other ways to store pets. */
-import { chmodSync, closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
-import { migratePostgres } from '../../dist/postgres/index.js';
-import { Cluster } from '../postgres/cluster.js';
-import { atEnd, type Ending } from '../support/at-end.js';
 import { folderOnDisk } from '../support/in-memory.js';
 import { folder } from '../support/process.js';
 import { peer, petstore, sqlite, type Contestant } from './contestants.js';
 import { interleaved, median, type Bench, type Part } from './figures.js';
-import { clients, preload } from './load.js';
+import { clients } from './load.js';
 import { adding, get, operation, type Operation } from './operations.js';
+import { startPostgres } from './postgres.js';
 import { decimal, whole, type Table } from './report.js';
 import { checkSameResponses, startContestants, type Server } from './servers.js';
 
@@ -74,33 +72,13 @@ async function addingToDisk(bench: Bench): Promise<Table> {
   };
 }
 
-/** Starts a PostgreSQL that syncs every commit. Its files are in memory, or in `folder`. */
-async function postgres(
-  t: Ending,
-  folder?: string,
-  environment?: NodeJS.ProcessEnv,
-): Promise<string> {
-  const settings = ['fsync=on', 'synchronous_commit=on'];
-  const cluster = await Cluster.start(settings, folder, environment);
-  atEnd(t, () => cluster.remove());
-  await migratePostgres(cluster.url);
-  return cluster.url;
-}
-
 async function addingToPostgres(bench: Bench): Promise<Table> {
-  const libraries = folder(bench.scope);
-  // PostgreSQL runs as another user if this process is root.
-  chmodSync(libraries, 0o755);
-  const slowSync = preload(libraries, 'slow-sync');
   const rows: (readonly string[])[] = [];
   for (const slowerByMs of bench.isShort ? [1] : [0, 1, 4]) {
     const disk = folderOnDisk('petstore-bench-');
     const sync = `${decimal(slowerByMs + syncMs(disk), 1)} ms`;
     const scope = bench.scope.within();
-    const url = await postgres(scope, disk, {
-      LD_PRELOAD: slowSync,
-      SYNC_US: String(1_000 * slowerByMs),
-    });
+    const url = await startPostgres(scope, { folder: disk, slowerByMs });
     const single = ['10', '64'].map((connections) =>
       peer('single-insert', `INSERT each, pool of ${connections}`, url, connections),
     );
@@ -133,7 +111,7 @@ function syncMs(folder: string): number {
 
 async function pagesOfPostgres(bench: Bench): Promise<Table> {
   const { scope } = bench;
-  const url = await postgres(scope);
+  const url = await startPostgres(scope);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const rows: (readonly string[])[] = [];
