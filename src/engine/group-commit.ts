@@ -41,7 +41,7 @@ export interface GroupCommitOptions<Item, Result> {
 
 /** The conditions of a second commit while the first is in flight. */
 export interface Overlap<Item> {
-  /** True if an item may be committed after a later one. One other item prevents overlaps. */
+  /** True if an item may be committed after a later one. Any other item prevents overlaps. */
   readonly inAnyOrder: (item: Item) => boolean;
   /** Returns the least bytes, by `bytesOf`, that must wait for the second commit. */
   readonly leastBytes: () => number;
@@ -164,7 +164,7 @@ export function groupCommit<Item, Result extends {}>(
     return waiting.splice(0, end < 0 ? waiting.length : end);
   }
 
-  /** Starts a run if there is none, or a second one if enough waits. */
+  /** Starts the first run, or a second one if enough bytes wait. */
   function startRun() {
     if (runs === 0 || (runs === 1 && committing === 1 && waitingBytes >= overlapBytes()))
       void run();
@@ -223,7 +223,7 @@ export function groupCommit<Item, Result extends {}>(
     }
   }
 
-  /** Rejects all callers, although the commit is still in flight. */
+  /** Rejects the callers of a batch and all that wait, although the commit is still in flight. */
   function giveUp(batch: readonly Caller[]) {
     hanging++;
     const error = new PetstoreError('unavailable', options.hung);

@@ -37,11 +37,11 @@ const singleMs = 10_000;
 
 /** The times of a stored batch in the database, in ms by the clock of the database. */
 export interface BatchTimes {
-  /** When the whole statement had arrived. */
+  /** The time at which the whole statement had arrived. */
   readonly receivedAt: number;
-  /** When it had the lock of the counter; NaN for an empty batch. */
+  /** The time at which it had the lock of the counter; NaN for an empty batch. */
   readonly takenAt: number;
-  /** When it had ended, except for its commit. */
+  /** The time at which it had ended, except for its commit. */
   readonly endedAt: number;
 }
 
@@ -51,7 +51,7 @@ export class BatchPace {
   #singleUntil = Number.NEGATIVE_INFINITY;
   /** The number of batches in a row that waited for the commit before. */
   #waits = 0;
-  /** When the last batch had ended. */
+  /** The `endedAt` of the last batch. */
   #endedAt = Number.NaN;
 
   /** The most bytes of the next batch. */

@@ -164,7 +164,7 @@ describe('a slow line to the database', { skip: withoutDatabase(), concurrency: 
       await Promise.all(all);
     });
 
-  test('a batch returns when it was received, had the counter, and ended', async (t) => {
+  test('a batch returns the times at which it arrived, locked the counter and ended', async (t) => {
     const url = await newDatabase();
     const pool = await poolOf(t, { url });
     const results: Readonly<Record<string, unknown>>[] = [];
@@ -189,7 +189,7 @@ describe('a slow line to the database', { skip: withoutDatabase(), concurrency: 
     assert.ok(taken - received >= 100, `${taken - received} ms passed before it had the counter`);
   });
 
-  test('no second batch is sent while each waits for the commit before', () => {
+  test('no second batch is sent after four batches that waited for a commit', () => {
     const pace = new BatchPace();
     let at = 0;
     /** Notes a batch that was received `waitMs` before a commit of 20 ms had ended. */

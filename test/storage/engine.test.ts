@@ -185,7 +185,7 @@ function scene(options: Partial<GroupCommitOptions<string, string>> = {}) {
   return { group, batches, abandoned, addAll, refused, end };
 }
 
-/** Permits a second commit if so many bytes wait. Items with a capital letter are in order. */
+/** Permits a second commit if so many bytes wait. Items in uppercase keep their order. */
 const overlapFrom = (bytes: number): Partial<GroupCommitOptions<string, string>> => ({
   overlap: { inAnyOrder: (item) => item === item.toLowerCase(), leastBytes: () => bytes },
 });
@@ -358,7 +358,7 @@ test('commits a second batch at the same time if enough bytes wait, and no third
   assert.equal((await Promise.all(all)).join(''), 'ABBCDEEEEFG');
 });
 
-test('divides what waits between two commits if it is enough for both', async () => {
+test('divides the waiting items between two commits if they are enough for both', async () => {
   const { batches, addAll, end } = scene(overlapFrom(4));
   for (const [items, wanted] of [
     ['aa bb cc dd', 'aa bb, cc dd'],
@@ -373,7 +373,7 @@ test('divides what waits between two commits if it is enough for both', async ()
   }
 });
 
-test('commits one batch at a time while an item must not be overtaken', async () => {
+test('commits one batch at a time while an item must be committed before later ones', async () => {
   const { group, batches, addAll, end } = scene(overlapFrom(4));
   const all = addAll('A', 'bb', 'cc', 'dd', 'ee');
   await nextCommit();
@@ -414,7 +414,7 @@ test('waits on close for both commits, and refuses items while one of them hangs
   assert.equal(group.hung, false);
 });
 
-test('an item that was refused after a hung commit prevents no second commit', async (t) => {
+test('a second commit is possible after an item was refused by a hung commit', async (t) => {
   const timeouts = mockTimeouts(t);
   const { batches, addAll, refused, end } = scene(overlapFrom(2));
   const under = [refused('hangs')];
