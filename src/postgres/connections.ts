@@ -23,8 +23,8 @@ import { cast, op } from './sql-text.js';
 /** The longest time of a statement in ms; it ends within the 8 s of a group commit. */
 export const servingMs = 3_000;
 
-/** The longest time of a statement of a copy or an import, in ms. */
-export const copyingMs = 20_000;
+/** The longest time in ms of a statement of a command, except for the steps of a migration. */
+export const commandMs = 20_000;
 
 /** The time in ms added to a statement's own timeout, so that the database reports it first. */
 const graceMs = 500;

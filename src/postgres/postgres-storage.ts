@@ -11,7 +11,7 @@ import type { Log } from '../log.js';
 import { steadyClock } from '../clock.js';
 import { checkNames } from '../options.js';
 import type { PetStorage } from '../storage.js';
-import { copyingMs, ignore, servingMs, type Connections } from './connections.js';
+import { commandMs, ignore, servingMs, type Connections } from './connections.js';
 import { poolMaxOf } from './database-url.js';
 import type { PostgresPool } from './driver.js';
 import { keySweeper } from './key-sweeper.js';
@@ -80,7 +80,7 @@ export async function postgresStorage(
         'set connectionTimeoutMillis: 2000',
     );
 
-  const statementMs = isSource ? copyingMs : servingMs;
+  const statementMs = isSource ? commandMs : servingMs;
   const opened = await connectToTables(database, statementMs, maxConnections, log);
 
   const read: Connections['read'] = (...statement) =>

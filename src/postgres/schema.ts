@@ -3,10 +3,10 @@ import { PetstoreError } from '../errors.js';
 import type { ByteString } from '../json.js';
 import type { Log } from '../log.js';
 import {
+  commandMs,
   connectionsTo,
   overdueStates,
   retry,
-  servingMs,
   stateOf,
   type Connections,
 } from './connections.js';
@@ -165,7 +165,7 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
     retry(() => connections.write(...statement), collides, 20_000);
 
   try {
-    const { name: schema, hasTables } = await findSchema(connections, servingMs);
+    const { name: schema, hasTables } = await findSchema(connections, commandMs);
     if (schema === '')
       throw new PetstoreError(
         'storage_unusable',
@@ -174,14 +174,14 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
       );
 
     const sql = statementsIn(schema);
-    const from = hasTables ? await readVersion(connections, sql, servingMs) : 0;
+    const from = hasTables ? await readVersion(connections, sql, commandMs) : 0;
     if (from < neededVersion) {
       const made = (await connections.read(selectMade, [schema])).map(({ name }) => name);
       const isThere = (step: string) => made.some((name) => name === madeBy(step));
       for (const step of sql.migrations)
         if (!isThere(step))
           await (locksTable(step) ? stopCompression(connections, step) : write(step));
-      await write(sql.setVersion, [neededVersion, compatibleVersion], { statementMs: servingMs });
+      await write(sql.setVersion, [neededVersion, compatibleVersion], { statementMs: commandMs });
     }
 
     const to = Math.max(from, neededVersion);
@@ -240,7 +240,7 @@ export function migrationSql(schema = 'public'): string {
 
 /** Returns a warning if other roles may create objects in the schema of the tables. */
 async function findRisks(connections: Connections, schema: string) {
-  const rows = await connections.read(selectCreators, [schema], { statementMs: servingMs });
+  const rows = await connections.read(selectCreators, [schema], { statementMs: commandMs });
   const roles = rows.map(({ name }) => decode(name));
   if (roles.length === 0) return [];
 

@@ -6,7 +6,7 @@ import { filterOf, type PetDraft } from '../pet.js';
 import type { ImportSource, ImportTarget, StoredText, TextTarget } from '../storage.js';
 import { columnsOf } from './batch-writer.js';
 import { byteaArray } from './binary.js';
-import { copyingMs, servingMs } from './connections.js';
+import { commandMs } from './connections.js';
 import type { PostgresPool } from './driver.js';
 import { throwUnusable, waitForDatabase } from './failures.js';
 import { connectToTables, longestStepMs } from './schema.js';
@@ -20,7 +20,7 @@ import { readLastId } from './table-reader.js';
 export async function postgresRecordNames(
   database: string | PostgresPool,
 ): Promise<readonly string[]> {
-  const connections = await connectToTables(database, servingMs);
+  const connections = await connectToTables(database, commandMs);
   const rows = await connections.read(connections.sql.selectRecordNames).finally(connections.close);
   return rows.map(({ name }) => name ?? '');
 }
@@ -31,7 +31,7 @@ export async function postgresRecordNames(
  */
 export async function postgresTarget(url: string, records?: string): Promise<TextTarget> {
   if (records !== undefined) new RecordNames().take(records);
-  const connections = await connectToTables(url, copyingMs);
+  const connections = await connectToTables(url, commandMs);
   const { petTable, recordTable } = connections.sql;
   const table = records === undefined ? petTable : recordTable(records);
   let lastId: bigint | undefined;
@@ -92,7 +92,7 @@ export async function postgresImport(
   log: Log,
 ): Promise<ImportTarget> {
   const whole = typeof source === 'string' ? { digest: source } : source;
-  const connections = await connectToTables(url, copyingMs);
+  const connections = await connectToTables(url, commandMs);
 
   const readPlace = async (least = 0) => {
     const [row] = await connections.write(connections.sql.selectPlace, [whole.digest, least]);

@@ -118,6 +118,15 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     assert.deepEqual(await tablesOf(url), await tablesOf(one));
   });
 
+  test('migrate waits 4 s for a lock, which is longer than a server waits', async (t) => {
+    const { url } = await openNew(t);
+    const release = await hold(t, url, 'LOCK TABLE petstore_schema');
+    const migrated = migratePostgres(url);
+    await sleep(4_000);
+    await release();
+    assert.equal((await migrated).from, tablesVersion);
+  });
+
   test('migrate repeats all steps on older tables, and keeps the pets', async (t) => {
     const { url, sql, storage } = await openNew(t);
     const made = await tablesOf(url);
@@ -286,7 +295,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     );
     proxy.mode = 'silent';
     await Promise.all([...migrations, migrating]);
-    assert.ok(performance.now() - since < 15_000);
+    assert.ok(performance.now() - since < 60_000);
     await release();
   });
 
@@ -300,7 +309,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     await Promise.all(
       [pool, url].map((database) => assert.rejects(migratePostgres(database), overdue)),
     );
-    assert.ok(performance.now() - since < 15_000);
+    assert.ok(performance.now() - since < 60_000);
     await release();
     const releaseTable = await hold(t, url, 'LOCK TABLE petstore_pets IN ACCESS EXCLUSIVE MODE');
     const migration = migratePostgres(url);
