@@ -19,7 +19,8 @@ import { Scene } from './scene.js';
 /** The bound on the memory of a server: its heap, and this much for each connection. */
 const heapMiB = 256;
 const connectionMiB = 64 / 1_024;
-const healthyMs = 500;
+/** The bound on the time of /healthz in ms: the default timeout of a probe of Kubernetes. */
+const healthyMs = 1_000;
 /** The duration of a flood in milliseconds. */
 const holdMs = 8_000;
 
