@@ -21,17 +21,22 @@ const sizesKb = [1, 4, 8, 20, 60];
 /** The rates in bytes a second. */
 const rates = [300_000, 1_250_000, 2_000_000, 10_000_000, Number.POSITIVE_INFINITY];
 
-/**
- * The time of a slice in seconds. Pets in flight at its end do not count: up to two batches, each
- * of which has the line for less than a second.
- */
+/** The time of a slice in seconds. */
 const sliceSeconds = 8;
+
+/** The time in seconds before a slice over a line, in which the batches get their size. */
+const warmUpSeconds = 2;
+
+/** The interval in ms at which the last id is read. */
+const readingMs = 20;
 
 async function addingOverLines(bench: Bench): Promise<Table> {
   const near = await startPostgres(bench.scope);
   const line = await TcpProxy.before(bench.scope, near);
+  const client = new pg.Client({ connectionString: near });
+  await client.connect();
 
-  /** Returns the pets of the petstore in a slice, divided by those of the other server. */
+  /** Returns the pets per second of the petstore, divided by those of the other server. */
   async function ratioOf(connections: number, sizeKb: number, rate: number): Promise<number> {
     line.bytesPerSecondUp = rate;
     const url = rate === Number.POSITIVE_INFINITY ? near : line.url;
@@ -39,14 +44,23 @@ async function addingOverLines(bench: Bench): Promise<Table> {
     const name = randomBytes(750 * sizeKb).toString('base64');
     const add = operation('add', 'mixed', post({ name, categoryId: 1 }));
 
-    const counts: number[] = [];
-    for (const contestant of [petstore(url), peer('single-insert', 'INSERT each', url, '10')]) {
+    const perSecond: number[] = [];
+    for (const [contestant, table] of [
+      [petstore(url), 'petstore_pets'],
+      [peer('single-insert', 'INSERT each', url, '10'), 'single_pets'],
+    ] as const) {
       const scope = bench.scope.within();
       const server = await startContestant(scope, contestant);
-      counts.push(await acknowledged(bench, server, add, connections));
+      const clients = {
+        name: `${connections} connections`,
+        connections,
+        seconds: warmUpSeconds + sliceSeconds,
+      };
+      const sending = bench.load.send(server, add, clients);
+      perSecond.push(await storedPerSecond(client, table, sending));
       await scope.end();
     }
-    const [own = Number.NaN, other = Number.NaN] = counts;
+    const [own = Number.NaN, other = Number.NaN] = perSecond;
     return own / other;
   }
 
@@ -62,12 +76,14 @@ async function addingOverLines(bench: Bench): Promise<Table> {
       rows.push([String(connections), `${sizeKb} kB`, ...ratios]);
     }
 
+  await client.end();
   return {
     key: 'postgres-lines',
     title: 'Adding to PostgreSQL over slow lines',
     note:
-      `The pets that the petstore acknowledges in ${sliceSeconds} s, divided by those of a server with the same HTTP that runs ` +
-      'one INSERT for each request over 10 connections: one slice each. A proxy limits the rate of all bytes to the database.',
+      `The pets per second that the petstore stores, divided by those of a server with the same HTTP that runs one INSERT ` +
+      `for each request over 10 connections: one slice of ${sliceSeconds} s each, between two commits. A proxy limits the rate of ` +
+      'all bytes to the database.',
     head: ['connections', 'a pet has', ...ownRates.map(nameOf)],
     rows,
   };
@@ -75,6 +91,37 @@ async function addingOverLines(bench: Bench): Promise<Table> {
 
 function nameOf(rate: number): string {
   return rate === Number.POSITIVE_INFINITY ? 'no limit' : `${rate / 1e6} MB/s`;
+}
+
+/**
+ * Returns how many pets a table gets per second while they are sent. It counts from one commit
+ * after the warm-up to the last one, so that pets in flight do not matter.
+ */
+async function storedPerSecond(
+  client: pg.Client,
+  table: string,
+  sending: Promise<unknown>,
+): Promise<number> {
+  let isSent = false;
+  void sending.catch(() => undefined).finally(() => (isSent = true));
+  const countsFrom = performance.now() + 1_000 * warmUpSeconds;
+
+  const commits: { readonly ms: number; readonly lastId: number }[] = [];
+  let lastId = Number.NaN;
+  while (!isSent) {
+    await sleep(readingMs);
+    const { rows } = await client.query(`SELECT coalesce(max(id), 0) AS last_id FROM ${table}`);
+    const ms = performance.now();
+    const id = Number(rows[0].last_id);
+    if (ms > countsFrom && !Number.isNaN(lastId) && id !== lastId) commits.push({ ms, lastId: id });
+    lastId = id;
+  }
+  await sending;
+
+  const [first, last] = [commits[0], commits.at(-1)];
+  if (first === undefined || last === undefined || first === last)
+    throw new Error(`${table} had fewer than two commits`);
+  return (1_000 * (last.lastId - first.lastId)) / (last.ms - first.ms);
 }
 
 /** Sends adds for a slice, and returns how many pets were acknowledged. */

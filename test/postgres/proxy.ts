@@ -28,6 +28,9 @@ export type ProxyMode =
 const farMs = 200;
 const crumbBytes = 7;
 
+/** The time in ms before the arrival of delayed bytes at which the next ones are read. */
+const aheadMs = 20;
+
 /** Returns the bytes of an ErrorResponse, given its fields by their letters. */
 export function errorMessage(fields: Readonly<Record<string, string>>): Buffer {
   const body = Object.entries(fields).map(([letter, text]) => `${letter}${text}\0`);
@@ -128,13 +131,15 @@ export class TcpProxy {
           deliver();
           return;
         }
-        // Does not read more while these bytes are delayed.
-        if (this.#rateOf(isReply) !== Number.POSITIVE_INFINITY) one.pause();
+        // Does not read far ahead of the line, nor so late that the line is idle meanwhile.
+        if (this.#rateOf(isReply) !== Number.POSITIVE_INFINITY && delayMs > aheadMs) {
+          one.pause();
+          setTimeout(() => one.resume(), delayMs - aheadMs).unref();
+        }
         // Later bytes never overtake earlier ones.
         const mine = Promise.all([arrived, sleep(delayMs, undefined, { ref: false })]).then(() => {
           if (arrived === mine) arrived = undefined;
           deliver();
-          one.resume();
         });
         arrived = mine;
       });
