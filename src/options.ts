@@ -69,7 +69,7 @@ export interface ResolvedOptions {
   readonly baseUrls: readonly string[];
 }
 
-/** The largest `maxBodyBytes`, 16 MiB, because one such pet fills the queue of a storage. */
+/** The largest `maxBodyBytes`, 16 MiB: two such pets fill the queue of a storage. */
 export const largestBodyBytes = 2 ** 24;
 
 /**

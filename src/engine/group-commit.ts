@@ -64,7 +64,7 @@ export interface GroupCommit<Item, Result> {
 
 /** The largest number and size of waiting items, and the longest wait (C48). */
 const maxItems = 4096;
-const maxBytes = 16 * 2 ** 20;
+const maxBytes = 32 * 2 ** 20;
 const maxAgeMs = 2000;
 
 /** The time after which the callers of a commit are rejected. */
@@ -151,8 +151,10 @@ export function groupCommit<Item, Result extends {}>(
 
   /** Removes the items of the next batch from those that wait. */
   function takeBatch() {
-    // Half of the bytes are left for the second run, if there are enough for two commits.
-    const share = waitingBytes / (committing === 0 && waitingBytes >= 2 * overlapBytes() ? 2 : 1);
+    // If there are enough bytes for two commits, two thirds are left for the second run. Commits of
+    // equal sizes would end together, and then nothing is in flight until the callers add again.
+    const third = waitingBytes / 3;
+    const share = committing === 0 && third >= overlapBytes() ? third : waitingBytes;
     const most = Math.min(share, options.batchBytes?.() ?? share);
     let bytes = 0;
     const end = waiting.findIndex((caller, index) => {

@@ -28,6 +28,7 @@ export {
 } from './pet-json.js';
 export {
   jsonStoreOf,
+  recordBytes,
   toPetStorage,
   toPetTexts,
   type KeyedRecord,

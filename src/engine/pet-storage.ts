@@ -29,6 +29,11 @@ export interface KeyedRecord<KeyUse extends IdempotencyKeyUse = IdempotencyKeyUs
   readonly keyUse?: KeyUse;
 }
 
+/** Returns how many bytes of memory a waiting record takes: its text, its objects and its key. */
+export function recordBytes({ jsonAfterId, keyUse }: KeyedRecord): number {
+  return jsonAfterId.length + (keyUse === undefined ? 128 : 640);
+}
+
 /** Returns the texts of the pets in a store, with all arguments checked. */
 export function toPetTexts(store: RecordStore): Required<PetTexts> {
   return {

@@ -5,6 +5,7 @@ import {
   commitWatchers,
   groupCommit,
   IdempotencyKeys,
+  recordBytes,
   toPetStorage,
   toPetTexts,
   RecordNames,
@@ -146,7 +147,7 @@ async function openFileRecords(
         throw error;
       }),
     abandoned: abandon,
-    bytesOf: ({ jsonAfterId, keyUse }) => jsonAfterId.length + (keyUse ? 640 : 128),
+    bytesOf: recordBytes,
     hung: diskHangs,
   });
 

@@ -35,6 +35,7 @@ import { performance } from 'node:perf_hooks';
 import {
   hasExpired,
   mismatch,
+  recordBytes,
   withId,
   type KeyedRecord,
   type PendingRecord,
@@ -140,7 +141,7 @@ export function batchWriter(database: Database, table: Table, pace: BatchPace): 
   /** Commits one batch and returns its last id. */
   async function commit(records: Batch) {
     const number = ++lastNumber;
-    const bytes = records.reduce((sum, record) => sum + heldBytes(record), 0);
+    const bytes = records.reduce((sum, record) => sum + recordBytes(record), 0);
     const startedAt = performance.now();
 
     try {
@@ -212,14 +213,6 @@ export function batchWriter(database: Database, table: Table, pace: BatchPace): 
       return outcome;
     },
   };
-}
-
-/**
- * Returns how many bytes of memory a waiting record takes: the text, its bytes in a batch and in
- * the buffer of the driver, and its idempotency key.
- */
-export function heldBytes({ jsonAfterId, keyUse }: KeyedRecord): number {
-  return 3 * jsonAfterId.length + (keyUse === undefined ? 128 : 640);
 }
 
 /** Returns the statuses of records, '' for a missing status, and the bytes of JSON after the id. */

@@ -10,9 +10,9 @@
 import { performance } from 'node:perf_hooks';
 
 /** The initial, the lowest and the highest bound, in bytes. */
-const firstBytes = 2 ** 19;
-const leastBytes = 2 ** 15;
-const mostBytes = 2 ** 24;
+const firstBytes = 192 * 2 ** 10;
+const leastBytes = 12 * 2 ** 10;
+const mostBytes = 6 * 2 ** 20;
 
 /** A batch that takes more time on the line, in ms, is too large. */
 const slowMs = 1_000;
@@ -21,7 +21,7 @@ const slowMs = 1_000;
 const fastMs = 400;
 
 /** The least waiting bytes for a second batch. */
-const secondBatchBytes = 2 ** 16;
+const secondBatchBytes = 24 * 2 ** 10;
 
 /** A batch that took more time in the database, in ms, has waited for other servers. */
 const longWaitMs = 250;
@@ -45,7 +45,7 @@ export interface BatchTimes {
   readonly endedAt: number;
 }
 
-/** The bounds of the next batch. All sizes are by `heldBytes`. */
+/** The bounds of the next batch. All sizes are by `recordBytes`. */
 export class BatchPace {
   #bytes = firstBytes;
   #singleUntil = Number.NEGATIVE_INFINITY;

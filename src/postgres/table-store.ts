@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import {
   commitWatchers,
   groupCommit,
+  recordBytes,
   type KeyedRecord,
   type RecordStore,
   type PendingRecord,
@@ -12,13 +13,7 @@ import { inFlight, PetstoreError } from '../errors.js';
 import { int64Max } from '../json.js';
 import type { Log } from '../log.js';
 import type { IdempotencyKeyUse, PetStorage } from '../storage.js';
-import {
-  batchWriter,
-  heldBytes,
-  type Added,
-  type Batch,
-  type BatchWriter,
-} from './batch-writer.js';
+import { batchWriter, type Added, type Batch, type BatchWriter } from './batch-writer.js';
 import { overdueStates, stateOf } from './connections.js';
 import { BatchPace } from './pace.js';
 import type { Database } from './schema.js';
@@ -63,7 +58,7 @@ export function tableStore(database: Database, table: Table, log: Log): TableSto
   const commits = groupCommit<KeyedRecord, Added>({
     commit: (records) => commit(records).finally(() => endKeys(records)),
     abandoned: (record) => endKeys([record]),
-    bytesOf: heldBytes,
+    bytesOf: recordBytes,
     batchBytes: () => pace.bytes,
     // Two batches must not take all connections.
     ...(database.maxConnections > 2 && {

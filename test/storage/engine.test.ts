@@ -258,13 +258,13 @@ test('fails only the batch of a failed commit, and rejects a commit with too few
   assert.equal(await group.add('b'), 'b');
 });
 
-test('C48 refuses an insert beyond 4,096 waiting items, 16 MiB or 2 s', async (t) => {
+test('C48 refuses an insert beyond 4,096 waiting items, 32 MiB or 2 s', async (t) => {
   let now = 0;
   t.mock.method(performance, 'now', () => now);
   const { group, refused, end } = scene({ bytesOf: Number });
   const kept = [group.add('1')];
   await tick();
-  kept.push(group.add(String(2 ** 24 - 4_095)));
+  kept.push(group.add(String(2 ** 25 - 4_095)));
   await refused('4096');
   for (let waiting = 1; waiting < 4_096; waiting++) kept.push(group.add('1'));
   await refused('0');
@@ -280,15 +280,15 @@ test('C48 refuses an insert beyond 4,096 waiting items, 16 MiB or 2 s', async (t
   assert.equal((await Promise.all(kept)).length, 4_099);
 });
 
-test('accepts an item of more than 16 MiB if no other item waits', async () => {
-  const { group } = scene({ commit: async (items) => items, bytesOf: () => 2 ** 24 + 1 });
+test('accepts an item of more than 32 MiB if no other item waits', async () => {
+  const { group } = scene({ commit: async (items) => items, bytesOf: () => 2 ** 25 + 1 });
   assert.equal(await group.add('long'), 'long');
 });
 
 test('refuses items after 8 s of a hung commit, and recovers once it ends', async (t) => {
   const timeouts = mockTimeouts(t);
   const { group, batches, abandoned, refused, end } = scene({
-    bytesOf: (item) => (item === 'too much' ? 2 ** 24 : 1),
+    bytesOf: (item) => (item === 'too much' ? 2 ** 25 : 1),
   });
   const under = refused('hangs');
   await tick();
@@ -358,11 +358,11 @@ test('commits a second batch at the same time if enough bytes wait, and no third
   assert.equal((await Promise.all(all)).join(''), 'ABBCDEEEEFG');
 });
 
-test('divides the waiting items between two commits if they are enough for both', async () => {
+test('commits a third of the waiting items first and two thirds second, if they are enough', async () => {
   const { batches, addAll, end } = scene(overlapFrom(4));
   for (const [items, wanted] of [
-    ['aa bb cc dd', 'aa bb, cc dd'],
-    ['aa bb cc d', 'aa bb cc d'],
+    ['aa bb cc dd ee ff', 'aa bb, cc dd ee ff'],
+    ['aa bb cc dd ee f', 'aa bb cc dd ee f'],
   ] as const) {
     const all = addAll(...items.split(' '));
     await nextCommit();
@@ -424,9 +424,9 @@ test('a second commit is possible after an item was refused by a hung commit', a
   await Promise.all(under);
   await end();
   await nextCommit();
-  const all = addAll('aa', 'bb');
+  const all = addAll('aa', 'bbbb');
   await nextCommit();
-  assert.deepEqual(batches.slice(1), [['aa'], ['bb']]);
+  assert.deepEqual(batches.slice(1), [['aa'], ['bbbb']]);
   for (const _ of all) await end();
   await Promise.all(all);
 });
