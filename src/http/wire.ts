@@ -198,9 +198,14 @@ const sliceBytes = 16_384;
 export function* sliceResponse(head: string, body: string | Pieces): Generator<string, undefined> {
   let rest = head;
   for (const part of typeof body === 'string' ? [body] : body.parts) {
-    rest += part;
-    for (; rest.length >= sliceBytes; rest = rest.slice(sliceBytes))
-      yield rest.slice(0, sliceBytes);
+    let at = 0;
+    while (rest.length + part.length - at >= sliceBytes) {
+      const end = at + sliceBytes - rest.length;
+      yield rest + part.slice(at, end);
+      rest = '';
+      at = end;
+    }
+    rest += part.slice(at);
   }
   if (rest !== '') yield rest;
 }

@@ -855,6 +855,16 @@ test('responds 500 and logs a body that is a text instead of a byte string', asy
   ]);
 });
 
+test('C49 checks the long body of a reply again after a plugin changes the reply', async (t) => {
+  const reply = { status: 200, headers: [], body: '"x"'.padEnd(70_000), contentType: 'text/html' };
+  const { port } = await start(t, { plugins: [routePlugin('/long', () => Object(reply))] });
+  for (const _ of 'ab') await expectResponse(port, 'GET /long', 200);
+  Object.assign(reply, { contentType: 'text/plain', body: '\u00ff'.repeat(70_000) });
+  await expectResponse(port, 'GET /long', 200);
+  reply.contentType = 'text/html; charset=utf-8';
+  await expectResponse(port, 'GET /long', '500 internal_error');
+});
+
 test('C49 responds 500 if a handler or hook throws any value, and serves other requests', async (t) => {
   class Odd extends PetstoreError {
     override readonly status: number | undefined = 409;

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { atEnd, type Ending } from '../support/at-end.js';
-import { UnsentBytes } from '../../dist/http/wire.js';
+import { sliceResponse, UnsentBytes } from '../../dist/http/wire.js';
 import { memoryStorage } from '../../dist/index.js';
 import { asByteString } from '../../dist/json.js';
 import { pageReply } from '../../dist/paging.js';
@@ -121,6 +121,20 @@ test('C55 joins a page of over 64 KiB only when it is sent', () => {
   const { body } = pageOf(65_537);
   assert.ok(body instanceof Pieces);
   assert.equal(String(body), `[${'x'.repeat(65_535)}]`);
+});
+
+test('C55 writes a long response in slices of 16 KiB, however its parts are divided', () => {
+  const lengthsOf = (parts: readonly string[]) => {
+    const head = 'h'.repeat(100);
+    const slices = [...sliceResponse(head, new Pieces(parts.map(asByteString)))];
+    assert.equal(slices.join(''), head + parts.join(''));
+    return slices.map((slice) => slice.length);
+  };
+  const part = 'abcdefg'.repeat(10_000);
+  assert.deepEqual(lengthsOf([part]), [16_384, 16_384, 16_384, 16_384, 4_564]);
+  assert.deepEqual(lengthsOf([part, '', part.slice(0, 11_820)]), Array(5).fill(16_384));
+  const each = lengthsOf([...part.repeat(3)]);
+  assert.deepEqual(each.slice(0, -1), Array(12).fill(16_384));
 });
 
 test('C55 sends a response of over 64 MiB once no other response is unsent', async () => {
