@@ -69,7 +69,7 @@ export interface ResolvedOptions {
   readonly baseUrls: readonly string[];
 }
 
-/** The largest `maxBodyBytes`, 16 MiB: two such pets fill the queue of a storage. */
+/** The largest `maxBodyBytes`, 16 MiB, because pets of 32 MiB may wait to be stored. */
 export const largestBodyBytes = 2 ** 24;
 
 /**

@@ -62,13 +62,15 @@ export interface GroupCommit<Item, Result> {
   close(): Promise<void>;
 }
 
-/** The largest number and size of waiting items, and the longest wait (C48). */
+/** The largest number and size of waiting items (C48). */
 const maxItems = 4096;
 const maxBytes = 32 * 2 ** 20;
+
+/** The age of the oldest waiting item at which new items are refused (C48). */
 const maxAgeMs = 2000;
 
-/** The time after which the callers of a commit are rejected. */
-const commitTimeoutMs = 8000;
+/** The time after which the callers of a commit are rejected, and also callers that wait (C48). */
+const timeoutMs = 8000;
 
 /** The number of event loop ticks in which more items may join the next batch. */
 const maxGatherTicks = 4;
@@ -121,7 +123,7 @@ export function groupCommit<Item, Result extends {}>(
         waitingBytes + bytes > maxBytes ||
         now - oldest.since > maxAgeMs)
     )
-      throw new PetstoreError('unavailable', 'Too much is waiting to be stored.');
+      throw queueFull();
     return bytes;
   }
 
@@ -151,8 +153,8 @@ export function groupCommit<Item, Result extends {}>(
 
   /** Removes the items of the next batch from those that wait. */
   function takeBatch() {
-    // If there are enough bytes for two commits, two thirds are left for the second run. Commits of
-    // equal sizes would end together, and then nothing is in flight until the callers add again.
+    // If a third is enough for a commit, the first run takes a third and the second run the rest.
+    // Commits of equal sizes would end together, and then nothing is in flight for a moment.
     const third = waitingBytes / 3;
     const share = committing === 0 && third >= overlapBytes() ? third : waitingBytes;
     const most = Math.min(share, options.batchBytes?.() ?? share);
@@ -172,11 +174,36 @@ export function groupCommit<Item, Result extends {}>(
       void run();
   }
 
+  /** Removes the first `count` callers from those that wait. Their items are not committed. */
+  function abandon(count: number) {
+    const callers = waiting.splice(0, count);
+    for (const { item, bytes } of callers) {
+      waitingBytes -= bytes;
+      ordered -= orderedIn(item);
+      options.abandoned(item);
+    }
+    return callers;
+  }
+
+  /** Rejects the callers that have waited too long, as behind many others on a slow line. */
+  function rejectOverdue() {
+    const since = performance.now() - timeoutMs;
+    const inTime = waiting.findIndex((caller) => caller.since > since);
+    const overdue = abandon(inTime < 0 ? waiting.length : inTime);
+    for (const { reject } of overdue) reject(queueFull());
+  }
+
+  /** True if another commit may begin now. */
+  function mayCommit() {
+    rejectOverdue();
+    return waiting.length > 0 && (committing === 0 || waitingBytes >= overlapBytes());
+  }
+
   async function run() {
     runs++;
     // Other items of this event loop tick join the batch.
     await nextTurn();
-    while (waiting.length > 0 && (committing === 0 || waitingBytes >= overlapBytes())) {
+    while (mayCommit()) {
       const batch = takeBatch();
       committing++;
       startRun();
@@ -209,7 +236,7 @@ export function groupCommit<Item, Result extends {}>(
     const timer = setTimeout(() => {
       isLate = true;
       giveUp(batch);
-    }, commitTimeoutMs).unref();
+    }, timeoutMs).unref();
     try {
       const results = await options.commit(batch.map(({ item }) => item));
       for (const [index, { resolve }] of batch.entries()) {
@@ -229,14 +256,7 @@ export function groupCommit<Item, Result extends {}>(
   function giveUp(batch: readonly Caller[]) {
     hanging++;
     const error = new PetstoreError('unavailable', options.hung);
-    const refused = waiting.splice(0);
-    waitingBytes = 0;
-
-    for (const { item } of refused) {
-      ordered -= orderedIn(item);
-      options.abandoned(item);
-    }
-    for (const { reject } of [...batch, ...refused]) reject(error);
+    for (const { reject } of [...batch, ...abandon(waiting.length)]) reject(error);
     endClosing();
   }
 
@@ -276,6 +296,10 @@ export function commitWatchers(log: Log = () => undefined) {
         );
     },
   };
+}
+
+function queueFull() {
+  return new PetstoreError('unavailable', 'Too much is waiting to be stored.');
 }
 
 /** Returns a new error, because its stack shows the caller that uses a closed storage. */

@@ -280,6 +280,24 @@ test('C48 refuses an insert beyond 4,096 waiting items, 32 MiB or 2 s', async (t
   assert.equal((await Promise.all(kept)).length, 4_099);
 });
 
+test('C48 rejects an item that has waited 8 s for other commits, and does not commit it', async (t) => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const { group, batches, abandoned, refused, end } = scene();
+  const first = group.add('first');
+  await tick();
+  const overdue = refused('overdue');
+  now = 1;
+  const kept = group.add('kept');
+  now = 8_000;
+  await end();
+  await overdue;
+  await nextCommit();
+  await end();
+  assert.deepEqual(await Promise.all([first, kept]), ['FIRST', 'KEPT']);
+  assert.deepEqual([batches, abandoned], [[['first'], ['kept']], ['overdue']]);
+});
+
 test('accepts an item of more than 32 MiB if no other item waits', async () => {
   const { group } = scene({ commit: async (items) => items, bytesOf: () => 2 ** 25 + 1 });
   assert.equal(await group.add('long'), 'long');
