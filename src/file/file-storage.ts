@@ -99,6 +99,9 @@ export function checkIdsLeft(lastId: bigint, count: number): void {
     throw new PetstoreError('unavailable', 'There are no ids left.');
 }
 
+/** The most bytes of a batch, so that a slow disk writes a batch within 8 s (C48). */
+const maxBatchBytes = 8 * 2 ** 20;
+
 const diskHangs = 'The disk does not respond.';
 
 /** Opens a file of pets or of a plugin's records. @throws PetstoreError as `openJournal` */
@@ -148,6 +151,7 @@ async function openFileRecords(
       }),
     abandoned: abandon,
     bytesOf: recordBytes,
+    batchBytes: () => maxBatchBytes,
     hung: diskHangs,
   });
 
