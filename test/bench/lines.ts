@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { TcpProxy } from '../postgres/proxy.js';
+import { atEnd } from '../support/at-end.js';
 import { peer, petstore } from './contestants.js';
 import { median, type Bench, type Part } from './figures.js';
 import { clients as kinds } from './load.js';
@@ -34,7 +35,9 @@ async function addingOverLines(bench: Bench): Promise<Table> {
   const near = await startPostgres(bench.scope);
   const line = await TcpProxy.before(bench.scope, near);
   const client = new pg.Client({ connectionString: near });
+  client.on('error', () => undefined);
   await client.connect();
+  atEnd(bench.scope, () => client.end());
 
   /** Returns the pets per second of the petstore, divided by those of the other server. */
   async function ratioOf(connections: number, sizeKb: number, rate: number): Promise<number> {
@@ -76,14 +79,13 @@ async function addingOverLines(bench: Bench): Promise<Table> {
       rows.push([String(connections), `${sizeKb} kB`, ...ratios]);
     }
 
-  await client.end();
   return {
     key: 'postgres-lines',
     title: 'Adding to PostgreSQL over slow lines',
     note:
       `The pets per second that the petstore stores, divided by those of a server with the same HTTP that runs one INSERT ` +
-      `for each request over 10 connections: one slice of ${sliceSeconds} s each, between two commits. A proxy limits the rate of ` +
-      'all bytes to the database.',
+      `for each request over 10 connections. Each server is measured once, for about ${sliceSeconds} s: from the first commit ` +
+      `after a warm-up of ${warmUpSeconds} s to the last one. A proxy limits the rate of all bytes to the database.`,
     head: ['connections', 'a pet has', ...ownRates.map(nameOf)],
     rows,
   };

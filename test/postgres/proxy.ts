@@ -28,7 +28,7 @@ export type ProxyMode =
 const farMs = 200;
 const crumbBytes = 7;
 
-/** The time in ms before the arrival of delayed bytes at which the next ones are read. */
+/** The proxy reads on this many milliseconds before delayed bytes arrive. */
 const aheadMs = 20;
 
 /** Returns the bytes of an ErrorResponse, given its fields by their letters. */
@@ -113,13 +113,13 @@ export class TcpProxy {
       [client, server],
       [server, client],
     ] as const) {
+      let arrived: Promise<unknown> | undefined;
       one.on('close', () => {
         // During a silence the other end must not notice.
         if (isSilent && this.#mode === 'silent') this.#left.push(other);
-        else other.destroy();
+        else void Promise.resolve(arrived).then(() => other.destroy());
       });
       const isReply = one === server;
-      let arrived: Promise<unknown> | undefined;
       one.on('data', (bytes: Buffer) => {
         isSilent ||= this.#mode === 'silent';
         if (isSilent) return;
@@ -131,7 +131,7 @@ export class TcpProxy {
           deliver();
           return;
         }
-        // Does not read far ahead of the line, nor so late that the line is idle meanwhile.
+        // Reads on shortly before these bytes arrive: little is buffered, and the line is never idle.
         if (this.#rateOf(isReply) !== Number.POSITIVE_INFINITY && delayMs > aheadMs) {
           one.pause();
           setTimeout(() => one.resume(), delayMs - aheadMs).unref();
