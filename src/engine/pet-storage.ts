@@ -29,7 +29,7 @@ export interface KeyedRecord<KeyUse extends IdempotencyKeyUse = IdempotencyKeyUs
   readonly keyUse?: KeyUse;
 }
 
-/** Returns how many bytes of memory a waiting record takes: its text, its objects and its key. */
+/** Returns the approximate bytes of a waiting record: its text, its objects and its key. */
 export function recordBytes({ jsonAfterId, keyUse }: KeyedRecord): number {
   return jsonAfterId.length + (keyUse === undefined ? 128 : 640);
 }

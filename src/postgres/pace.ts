@@ -90,8 +90,8 @@ export class BatchPace {
   }
 
   /**
-   * True if a batch has waited for more than half of the commit of the batch before. Then both
-   * batches together, each with half of the pets, took longer than one batch with all of them.
+   * True if a batch has waited for more than half of the commit of the batch before. If both
+   * batches have equally many pets, one batch with all of them would have taken less time.
    */
   #waitedForCommit({ receivedAt, takenAt, endedAt }: BatchTimes) {
     const commitMs = takenAt - this.#endedAt;

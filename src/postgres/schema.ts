@@ -176,8 +176,8 @@ export async function migratePostgres(database: string | PostgresPool): Promise<
     const sql = statementsIn(schema);
     const from = hasTables ? await readVersion(connections, sql, commandMs) : 0;
     if (from < neededVersion) {
-      const made = (await connections.read(selectMade, [schema])).map(({ name }) => name);
-      const isThere = (step: string) => made.some((name) => name === madeBy(step));
+      const made = await connections.read(selectMade, [schema], { statementMs: commandMs });
+      const isThere = (step: string) => made.some(({ name }) => name === madeBy(step));
       for (const step of sql.migrations)
         if (!isThere(step))
           await (locksTable(step) ? stopCompression(connections, step) : write(step));
