@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # A target that failed halfway does not count as built.
 .DELETE_ON_ERROR:
-.PHONY: help run test lint format api test-node test-documented check-ecosystem torture mutants mutants-fixed bench bench-guard bench-right evidence evidence-check seed screenshots build clean
+.PHONY: help run test test-verify lint format api test-node test-documented check-ecosystem torture mutants mutants-fixed bench bench-guard bench-right evidence evidence-check seed screenshots build clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,10 @@ run: build ## Install, build, and start a server with --dev, which prints a curl
 
 test: node_modules/.package-lock.json ## Install, build, check the types, run all tests, and require 95 % coverage
 	npm test
+
+test-verify: node_modules/.package-lock.json ## Check that verify fails only the broken rule of each wrong server
+	npm run --silent build-tests
+	node --test --test-reporter=spec --test-concurrency=4 --test-timeout=840000 test-dist/conformance/all-rules/*.test.js
 
 lint: node_modules/.package-lock.json ## Check src and test by the rules and the format of biome.jsonc
 	node_modules/.bin/biome ci --error-on-warnings

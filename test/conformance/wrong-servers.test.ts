@@ -3,7 +3,6 @@
 import '../support/unmeasured.js';
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { verifyPetstore, type Level } from '../../dist/conformance/index.js';
@@ -15,7 +14,6 @@ import { freePort, root } from '../support/process.js';
 import { until } from '../support/waiting.js';
 import { inRequests, withoutHeader } from './servers/wrong-proxies.js';
 import { numbersOf, verdictsOf } from './verdicts.js';
-import { proxyParts } from './wrong-proxy-tests.js';
 import { startWrong } from './wrong-server.js';
 
 /** Returns the numbers of the rules that fail. */
@@ -77,12 +75,4 @@ test('verify passes a petstore in Python at the level `specification`, and lists
   assert.deepEqual(await failedRules(url, 'specification'), []);
   const gaps = ['C9', 'C16', 'C36', 'C38', 'C42'];
   assert.deepEqual(await failedRules(url, 'http'), gaps);
-});
-
-test('each part of the wrong proxies has a test file', () => {
-  const files = readdirSync(join(root, 'test/conformance'));
-  assert.deepEqual(
-    files.filter((name) => name.startsWith('wrong-proxies-')).toSorted(),
-    Array.from({ length: proxyParts }, (_, index) => `wrong-proxies-${index + 1}.test.ts`),
-  );
 });

@@ -2,22 +2,19 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { rightPetstores } from './right-petstores.js';
-import { subtlePetstores } from './subtle-petstores.js';
-import { wrongPetstores } from './wrong-petstores.js';
-import { slowProxy, wrongProxies } from './wrong-proxies.js';
+import { slowProxy } from './wrong-proxies.js';
+import { emptyStores, proxies } from './wrong-servers.js';
 
 const fences = /(<!-- servers -->\n)[\s\S]*(<!-- \/servers -->)/;
 
 /** Returns the document with the tables of the servers. */
 export function withTables(document: string): string {
+  const [slowNumber, slowDoes] = slowProxy;
   const wrong = [
-    ...[...wrongPetstores, ...subtlePetstores].map(({ number, level, does }) => [
-      number,
-      level,
-      does,
-    ]),
-    ...[...wrongProxies, slowProxy].map(([number, does]) => [number, 'full', does]),
-  ].map(([number, level, does]) => `| ${number} | \`${level}\` | ${does} |`);
+    ...emptyStores,
+    ...proxies,
+    { number: slowNumber, level: 'full', does: slowDoes },
+  ].map(({ number, level, does }) => `| ${number} | \`${level}\` | ${does} |`);
   const right = rightPetstores.map(({ level, is }) => `| \`${level}\` | ${is} |`);
   const tables = [
     `| rule | level | the wrong server … (${wrong.length}) |`,
