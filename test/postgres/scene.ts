@@ -7,6 +7,7 @@ import pg from 'pg';
 import type { PetDraft, PetQuery, PetStorage, TextPage } from '../../dist/index.js';
 import {
   postgresStorage,
+  waitForDatabase,
   type PostgresPool,
   type PostgresStorageOptions,
 } from '../../dist/postgres/index.js';
@@ -20,13 +21,20 @@ import { rex } from '../storage/pets.js';
 export * from '../storage/pets.js';
 export * from '../storage/once.js';
 
-/** Opens a storage that is closed after the test, by default in a new database. */
+/**
+ * Opens a storage that is closed after the test, by default in a new database. Repeats that if a
+ * busy machine does not connect within the 2 s that one attempt has.
+ */
 export async function open(
   t: TestContext,
   database?: string | PostgresPool,
   options: PostgresStorageOptions = {},
 ): Promise<PetStorage> {
-  const storage = await postgresStorage(database ?? (await newDatabase()), options);
+  const place = database ?? (await newDatabase());
+  const storage = await waitForDatabase(
+    () => postgresStorage(place, options),
+    () => undefined,
+  );
   atEnd(t, () => storage.close());
   return storage;
 }
