@@ -104,6 +104,7 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
       ['synchronous_commit', 'on'],
       ['lock_timeout', '0'],
       ['enable_seqscan', 'off'],
+      ['jit', 'off'],
       ['client_min_messages', 'warning'],
     ] as const) {
       const { rows } = await pool.query(`SHOW ${name}`);
