@@ -339,7 +339,10 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     });
     let isOver = false;
     void reading.finally(() => (isOver = true));
-    for (let id = 1n; !isOver; id++) await expectAdded(storage, id);
+    for (let id = 1n; !isOver; id++) {
+      await expectAdded(storage, id);
+      await sleep(20);
+    }
     await reading;
     assert.equal(await storageOf(), 'xx');
     await release();
