@@ -11,7 +11,6 @@ import { codeOf, reasonOf, PetstoreError } from '../errors.js';
 import { asByteString, toByteString } from '../json.js';
 import type { Log } from '../log.js';
 import {
-  connectMs,
   poolFor,
   type Notice,
   type PostgresClient,
@@ -25,6 +24,13 @@ export const servingMs = 3_000;
 
 /** The longest time in ms of a statement of a command, except for the steps of a migration. */
 export const commandMs = 20_000;
+
+/**
+ * The longest time in ms of connecting, and of setting up the session afterwards, for servers,
+ * whose clients wait, and for commands.
+ */
+const servingConnectMs = 2_000;
+const commandConnectMs = 10_000;
 
 /** The time in ms added to a statement's own timeout, so that the database reports it first. */
 const graceMs = 500;
@@ -131,9 +137,9 @@ const synchronousCommit = "pg_catalog.current_setting('synchronous_commit', true
  *
  * Every statement can find its rows by an index. Sequential and bitmap scans are turned off, so
  * that plans made for an empty table use the index too. A cached plan with a sequential scan would
- * read all rows of a table that has grown since. A plan that must scan a small table then has an
- * enormous estimated cost, for which PostgreSQL would spend 0.2 s in each session on compiling
- * machine code, so `jit` is turned off. Some engines do not have that setting.
+ * read all rows of a table that has grown since. The scans that PostgreSQL still plans then have an
+ * enormous estimated cost. It would compile machine code for them, which takes 0.2 s in each
+ * session, so `jit` is turned off too. Some engines do not have that setting.
  */
 const setUpSession = `SELECT
   pg_catalog.set_config('client_min_messages', 'warning', false),
@@ -244,7 +250,8 @@ interface Session {
 
 /**
  * Opens connections to the database of a URL, or uses the caller's pool.
- * @param statementMs The longest time of a statement, in ms.
+ * @param statementMs The longest time of a statement, in ms. If it is that of a command, connecting
+ * may take 10 s instead of 2 s.
  * @param maxConnections The most connections at once; ignored if a pool is given.
  * @param log Receives a line when reading or writing begins to fail, and when it works again.
  * @throws as `poolFor`
@@ -256,7 +263,8 @@ export async function connectionsTo(
   log: Log = ignore,
 ): Promise<Connections> {
   const isOurs = typeof database === 'string';
-  const pool = isOurs ? await poolFor(database, maxConnections) : database;
+  const connectMs = statementMs > servingMs ? commandConnectMs : servingConnectMs;
+  const pool = isOurs ? await poolFor(database, maxConnections, connectMs) : database;
 
   /** Nothing is logged while `opening`. */
   let state: 'opening' | 'open' | 'closed' = 'opening';

@@ -58,16 +58,18 @@ export interface PostgresClient extends ClientEvents {
   release(destroy?: boolean): void;
 }
 
-/** The timeout of connecting in ms, and also that of setting up the session afterwards. */
-export const connectMs = 2_000;
-
 /**
  * Returns a new pool of connections to the database of a URL.
+ * @param connectMs The longest time of connecting, in ms.
  * @throws TypeError if the URL is not valid; the message does not repeat it, because it may hold a
  * password
  * @throws PetstoreError `storage_unusable` if `pg` is missing or a TLS file cannot be read
  */
-export async function poolFor(text: string, maxConnections: number): Promise<PostgresPool> {
+export async function poolFor(
+  text: string,
+  maxConnections: number,
+  connectMs: number,
+): Promise<PostgresPool> {
   const problem = databaseUrlProblem(text);
   if (problem !== undefined)
     throw new TypeError(`the URL of the database is not valid: ${problem}`);

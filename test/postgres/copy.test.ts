@@ -190,6 +190,20 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     assert.equal((await reading).length, 1);
   });
 
+  test('a command has more time than a server to connect to a slow database', async (t) => {
+    const { far, proxy } = await proxied(t);
+    // The first reply of the database has some 400 bytes.
+    proxy.bytesPerSecond = 120;
+    await assert.rejects(postgresStorage(far), {
+      ...unusable,
+      message: /timeout exceeded when trying to connect|no response within 2000 ms/,
+    });
+    const opening = postgresTarget(far);
+    await wait(4_000);
+    proxy.bytesPerSecond = Number.POSITIVE_INFINITY;
+    await (await opening).close();
+  });
+
   test('opening the source of a copy writes nothing', async (t) => {
     const pool = await poolOf(t, { max: 1 });
     const statements = statementsOf(pool);
