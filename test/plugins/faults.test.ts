@@ -185,9 +185,14 @@ test('C62 drop resets the connection without a response, and truncate after half
   await expectResponse(port, add, `201 ${firstPetJson}`, keyed('a'));
   assert.equal(await count(port), 1);
 
-  const [text, code] = await send('truncate,after', 'b');
+  let text = '';
+  // If the bytes and the reset arrive while this process is busy, libuv reports an end instead.
+  await until('a reset', async () => {
+    const [received, code] = await send('truncate,after', 'b');
+    text = received;
+    return code === 'ECONNRESET';
+  });
   const whole = firstPetJson.replace('1', '2');
-  assert.equal(code, 'ECONNRESET');
   assert.match(text, new RegExp(`^HTTP/1.1 201 .*\r\nContent-Length: ${whole.length}\r\n`, 's'));
   assert.equal(text.split('\r\n\r\n')[1], whole.slice(0, whole.length / 2));
   const [before] = await send('truncate', 'c');
@@ -692,7 +697,7 @@ test('C72 around wraps accepted requests only, with the first plugin outermost',
 });
 
 test('C61 at most 32,768 requests are delayed at a time, and others are 429', async () => {
-  // In another process, because the test runner follows each promise, which takes twice the time.
+  // Runs in another process, because the test runner tracks each promise, which doubles the duration.
   const script = `
     import { createPetstore } from ${JSON.stringify(import.meta.resolve('../../dist/index.js'))};
     import { faultsPlugin } from ${JSON.stringify(import.meta.resolve('../../dist/plugins/faults.js'))};

@@ -22,8 +22,8 @@ export * from '../storage/pets.js';
 export * from '../storage/once.js';
 
 /**
- * Opens a storage that is closed after the test, by default in a new database. Repeats that if a
- * busy machine does not connect within the 2 s that one attempt has.
+ * Opens a storage that is closed after the test, by default in a new database. Retries transient
+ * failures, because a busy machine may not connect within 2 s.
  */
 export async function open(
   t: TestContext,
@@ -33,7 +33,7 @@ export async function open(
   const place = database ?? (await newDatabase());
   const storage = await waitForDatabase(
     () => postgresStorage(place, options),
-    () => undefined,
+    (_, message, fields) => t.diagnostic(`${message}: ${fields?.['error']}`),
   );
   atEnd(t, () => storage.close());
   return storage;

@@ -341,6 +341,7 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     void reading.finally(() => (isOver = true));
     for (let id = 1n; !isOver; id++) {
       await expectAdded(storage, id);
+      // Paced, because adding without a pause for 40 s would use a whole core.
       await sleep(20);
     }
     await reading;
