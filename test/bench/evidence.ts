@@ -104,7 +104,7 @@ function measure(): void {
     const path = join(resultsFolder, `${part}.json`);
     const script = `node --version | grep '^v${major}\\.' && ${command}`;
     const args = ['--yes', `--package=node@${major}`, '--', 'sh', '-c', script];
-    const little = isShort && { BUDGET_S: '150', COUNT: '30', FOLDERS: quickFolders };
+    const little = isShort && { BUDGET_S: '60', COUNT: '12', FOLDERS: quickFolders };
     const env = { ...little, ...callersEnvironment, PARTS: '', FIGURES: path };
     const { status } = spawnSync('npx', args, { cwd: root, env, stdio: 'inherit' });
     if (status !== 0) throw new Error(`\`${command}\` failed on Node ${major}`);
