@@ -10,7 +10,7 @@ help: ## List the targets
 run: build ## Install, build, and start a server with --dev, which prints a curl command to paste
 	@node dist/server.js --dev
 
-test: node_modules/.package-lock.json ## Install, build, check the types, run all tests, and require 95 % coverage
+test: node_modules/.package-lock.json ## Install, build, check the types, run the tests, and require 95 % coverage
 	npm test
 
 test-verify: node_modules/.package-lock.json ## Check that verify fails only the broken rule of each wrong server

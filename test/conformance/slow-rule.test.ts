@@ -1,13 +1,12 @@
 // Tests a rule that takes half a minute, in a file of its own, so that other files run meanwhile.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { slowProxy } from './servers/wrong-proxies.js';
+import { slowServer } from './servers/wrong-servers.js';
 import { assertBreaksOnly, verdictsOf } from './verdicts.js';
-import { startWrong } from './wrong-server.js';
 
-const [number, does, fault] = slowProxy;
+const { number, does, start } = slowServer;
 test(`verify fails ${number} on a server that ${does}`, async (t) => {
-  const verdicts = await verdictsOf(await startWrong(t, fault), { only: [number] });
+  const verdicts = await verdictsOf(await start(t), { only: [number] });
   assertBreaksOnly(verdicts, number);
   assert.match(verdicts[0]?.failure?.came ?? '', /^400 Bad Request/);
 });

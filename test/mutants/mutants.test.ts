@@ -7,6 +7,7 @@ import { root } from '../support/process.js';
 import { fixedFaults } from './fixed.js';
 import { mutantOf, testsOf } from './mutants.js';
 import { ruleFaults } from './rule-faults.js';
+import { unchanged } from './unchanged.js';
 
 test('rule-faults.ts has a fault for each rule of the contract, in the order of the numbers', () => {
   const contract = readFileSync(join(root, 'docs/contract.md'), 'utf8');
@@ -26,6 +27,10 @@ test('each fixed fault changes one place of src, and names a test file', () => {
 test('no two fixed faults have the same description', () => {
   const harms = fixedFaults.map(({ harm }) => harm);
   assert.deepEqual(harms, [...new Set(harms)]);
+});
+
+test('each change of unchanged.ts changes one place of src', () => {
+  for (const change of unchanged) assert.doesNotThrow(() => mutantOf(change), change.text);
 });
 
 test('testsOf names the tests of each folder of src', () => {

@@ -13,7 +13,7 @@ const neverMissing = 'The value before it is always there.';
 /** A name has at most 2 ** 24 code units, each of at most six bytes of JSON. */
 const noSuchText = 'No draft has so many bytes, because a name has at most 96 MiB of JSON.';
 
-const unchanged: readonly Unchanged[] = [
+export const unchanged: readonly Unchanged[] = [
   {
     file: 'engine/catalogue.ts',
     text: 'if (guess < count && items[guess] === bound)',

@@ -2,19 +2,15 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { rightPetstores } from './right-petstores.js';
-import { slowProxy } from './wrong-proxies.js';
-import { emptyStores, proxies } from './wrong-servers.js';
+import { emptyStores, proxies, slowServer } from './wrong-servers.js';
 
 const fences = /(<!-- servers -->\n)[\s\S]*(<!-- \/servers -->)/;
 
 /** Returns the document with the tables of the servers. */
 export function withTables(document: string): string {
-  const [slowNumber, slowDoes] = slowProxy;
-  const wrong = [
-    ...emptyStores,
-    ...proxies,
-    { number: slowNumber, level: 'full', does: slowDoes },
-  ].map(({ number, level, does }) => `| ${number} | \`${level}\` | ${does} |`);
+  const wrong = [...emptyStores, ...proxies, slowServer].map(
+    ({ number, level, does }) => `| ${number} | \`${level}\` | ${does} |`,
+  );
   const right = rightPetstores.map(({ level, is }) => `| \`${level}\` | ${is} |`);
   const tables = [
     `| rule | level | the wrong server … (${wrong.length}) |`,

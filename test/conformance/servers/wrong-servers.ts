@@ -1,4 +1,4 @@
-/** All servers that are wrong in exactly one way, and how to start each. */
+/** Starts servers that are wrong in exactly one way. */
 import type { Level } from '../../../dist/conformance/index.js';
 import type { Ending } from '../../support/at-end.js';
 import { startWrong } from '../wrong-server.js';
@@ -6,7 +6,7 @@ import type { WrongPetstore } from './faults.js';
 import { startPlain, type PlainPetstore } from './plain-petstore.js';
 import { subtlePetstores } from './subtle-petstores.js';
 import { wrongPetstores } from './wrong-petstores.js';
-import { wrongProxies, type WrongProxy } from './wrong-proxies.js';
+import { slowProxy, wrongProxies, type WrongProxy } from './wrong-proxies.js';
 
 /** A wrong server with the rule that it breaks. */
 export interface WrongServer {
@@ -61,8 +61,11 @@ export const emptyStores = [...wrongPetstores, ...subtlePetstores].map((each) =>
 /** Petstores that have pets of other clients. */
 export const filledStores = wrongPetstores.map((each) => ({
   ...serverOf(each, fill),
-  does: `${each.does}, with pets of others`,
+  does: `${each.does} and has pets of other clients`,
 }));
 
 /** The proxies before our petstore. */
 export const proxies = wrongProxies.map(behindProxy);
+
+/** The proxy before our petstore whose rule takes half a minute. */
+export const slowServer = behindProxy(slowProxy);
