@@ -33,6 +33,12 @@ export const unchanged: readonly Unchanged[] = [
     why: 'Without the check, a TypeError names the missing fields.',
   },
   {
+    file: 'engine/idempotency.ts',
+    text: 'if (use.at > now) {',
+    becomes: 'if (use.at >= now) {',
+    why: 'A use of this instant has not expired, so the method has returned before.',
+  },
+  {
     file: 'engine/pet-json.ts',
     text: 'json.length > maxTextBytes - ',
     becomes: 'json.length >= maxTextBytes - ',

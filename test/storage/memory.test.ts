@@ -38,6 +38,15 @@ test('lists pets up to the limit although a page of texts ends earlier', async (
   }
 });
 
+test('throws a TypeError for a draft that is not an object', async () => {
+  const { insert } = memoryStorage();
+  for (const draft of [null, undefined, 'Rex'])
+    await assert.rejects(async () => Reflect.apply(insert, undefined, [draft]), {
+      name: 'TypeError',
+      message: 'a draft must be an object',
+    });
+});
+
 const rex = { name: 'Rex', categoryId: 5n } as const;
 
 /**
