@@ -10,8 +10,6 @@ import { root } from './support/process.js';
 import { runTests } from './support/tap.js';
 
 const folders = ['http', 'plugins', 'standalone', 'storage'];
-/** The tests of the page in a browser, which the version of Node does not change. */
-const ofBrowser = ['page.test.js', 'page-layout.test.js'];
 const listFile = join(root, 'src/http/tried-nodes.ts');
 
 /** Notes a version in the list, unless it has a later one of its line. Returns true if it did. */
@@ -34,7 +32,7 @@ function note(version: string): boolean {
 const files = folders.flatMap((folder) => {
   const path = join(import.meta.dirname, folder);
   return readdirSync(path)
-    .filter((name) => name.endsWith('.test.js') && !ofBrowser.includes(name))
+    .filter((name) => name.endsWith('.test.js'))
     .map((name) => join(path, name));
 });
 const { passed, failed } = await runTests(files);

@@ -2,12 +2,12 @@
  * Measures the figures of the documents, part by part, on each version of Node. After each part it
  * writes the documents, so that a run that ends early keeps what it measured. PARTS chooses parts;
  * by default those are measured whose figures are older than src. SHORT makes a quick trial of all
- * parts on the first version, and writes into a copy. The argument `check` only fails if a part is
- * outdated.
+ * parts, and writes into a copy. The argument `check` only fails if a part is outdated.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { testsOf } from '../mutants/mutants.js';
 import { callersEnvironment } from '../support/environment.js';
 import { root } from '../support/process.js';
 import { chartOf } from './chart.js';
@@ -28,8 +28,10 @@ const commandsOfFirst = new Map([
   ['mutants', 'make mutants'],
 ]);
 
-/** The folders of src whose mutants a short trial makes. The tests of the others take minutes. */
-const quickFolders = 'engine journal file';
+/** The folders of src whose mutants a short trial makes: all but `conformance`, whose tests are slow. */
+const quickFolders = Object.keys(testsOf)
+  .filter((name) => name !== 'conformance')
+  .join(' ');
 
 /** A part on one version of Node. */
 interface Task {
@@ -78,8 +80,7 @@ function check(): void {
 
 /** Returns the tasks to be done. @throws RangeError if PARTS names an unknown part */
 function chosenTasks(): readonly Task[] {
-  if (PARTS === undefined)
-    return isShort ? tasks.filter(({ major }) => major === firstMajor) : tasks.filter(whyOutdated);
+  if (PARTS === undefined) return isShort ? tasks : tasks.filter(whyOutdated);
   return PARTS.split(' ').map((part) => {
     const known = tasks.map((task) => task.part).join(', ');
     const task = tasks.find((each) => each.part === part);
@@ -101,7 +102,7 @@ function measure(): void {
     const path = join(resultsFolder, `${part}.json`);
     const script = `node --version | grep '^v${major}\\.' && ${command}`;
     const args = ['--yes', `--package=node@${major}`, '--', 'sh', '-c', script];
-    const little = isShort && { BUDGET_S: '60', COUNT: '12', FOLDERS: quickFolders };
+    const little = isShort && { BUDGET_S: '150', COUNT: '30', FOLDERS: quickFolders };
     const env = { ...little, ...callersEnvironment, PARTS: '', FIGURES: path };
     const { status } = spawnSync('npx', args, { cwd: root, env, stdio: 'inherit' });
     if (status !== 0) throw new Error(`\`${command}\` failed on Node ${major}`);

@@ -26,11 +26,7 @@ const deploy = readFileSync(join(root, 'docs/deploy.md'), 'utf8');
 const clients = 4;
 const pauseMs = 200;
 
-/**
- * The balancers: how to run each in a folder with its block of the document, and its log. `mayCut`
- * is true if a POST may be 502 because the server closes an idle connection just then, which is the
- * risk that the document names.
- */
+/** The balancers: how to run each in a folder with its block of the document, and its log. */
 const balancers = [
   {
     name: 'nginx',
@@ -49,7 +45,6 @@ const balancers = [
       return ['-p', cwd, '-e', join(cwd, 'error.log'), '-c', join(cwd, 'nginx.conf')];
     },
     logOf: (cwd: string) => readFileSync(join(cwd, 'error.log'), 'utf8'),
-    mayCut: true,
   },
   {
     name: 'haproxy',
@@ -58,7 +53,6 @@ const balancers = [
       return ['-db', '-f', join(cwd, 'haproxy.cfg')];
     },
     logOf: () => 'no log',
-    mayCut: false,
   },
 ];
 
@@ -75,14 +69,12 @@ test('C48 restarts servers behind nginx and HAProxy without an error for clients
   const servers = await Promise.all(ports.map((port) => startBehind(t, url, port)));
   const fronts = balancers.map(async (balancer) => {
     const { port, log } = await startBalancer(t, balancer, ports);
-    const { mayCut } = balancer;
-    return { writers: new Writers(t, Number(port), clients, pauseMs), logOf: log, mayCut };
+    return { writers: new Writers(t, Number(port), clients, pauseMs), logOf: log };
   });
   const loads = await Promise.all(fronts);
 
   // The first server is restarted twice, the second time after it has rejoined.
-  const restarts = [0, 1, 0];
-  for (const at of restarts) {
+  for (const at of [0, 1, 0]) {
     const { code, stderr } = (await servers[at]?.end('SIGTERM')) ?? assert.fail();
     assert.equal(code, 0, stderr);
     servers[at] = await startBehind(t, url, ports[at] ?? '');
@@ -90,13 +82,10 @@ test('C48 restarts servers behind nginx and HAProxy without an error for clients
 
   await Promise.all(loads.map(({ writers }) => writers.stop()));
   const rows = await rowsIn(url);
-  for (const { writers, logOf, mayCut } of loads) {
+  for (const { writers, logOf } of loads) {
     assert.equal(writers.refused, 0, logOf());
     assert.ok(writers.added > 0);
-    const isCut = (response: string) => mayCut && response.startsWith('POST /v1/pets: 502 ');
-    writers.assertKept(rows, isCut);
-    // At most one for each restart. The pet is not stored, as the number of rows shows.
-    assert.ok(writers.others.length <= restarts.length, logOf());
+    writers.assertKept(rows);
   }
   const added = loads.map(({ writers }) => writers.added);
   assert.equal(
