@@ -419,10 +419,11 @@ describe('PostgreSQL with many pets', { skip: withoutDatabase() }, () => {
   });
 
   test('C6 ends a page so that its body has at most 8 MiB, or one pet', async (t) => {
-    const { storage } = await openNew(t);
-    const mebibytes = [3, 3, 3, 7, 7, 15, 1, 15, 15, 1, 1, 1, 1, 1, 1, 1, 1, 1];
-    for (const size of mebibytes)
-      await storage.insert({ name: 'x'.repeat(size * 2 ** 20), categoryId: 1n });
+    // The database makes the pets, because a busy machine may not send 15 MiB within the time limit of an insert.
+    const mebibytes = [3, 3, 3, 7, 7, 9, 1, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+    const name = `repeat('x', (ARRAY[${mebibytes}])[id] * ${2 ** 20})`;
+    const url = await databaseOf(mebibytes.length, `',"name":"' || ${name} || '","categoryId":1'`);
+    const storage = await open(t, url);
 
     const pages: (readonly string[])[] = [];
     for await (const page of pagesOf(storage, { limit: 100 })) pages.push(page);
