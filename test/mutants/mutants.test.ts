@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { root } from '../support/process.js';
 import { fixedFaults } from './fixed.js';
-import { mutantOf, testsOf } from './mutants.js';
+import { mustKill, mutantOf, testsOf } from './mutants.js';
 import { ruleFaults } from './rule-faults.js';
 import { unchanged } from './unchanged.js';
 
@@ -42,4 +42,9 @@ test('testsOf names the tests of each folder of src', () => {
     const path = each.includes('/') ? `${each}.test.ts` : each;
     assert.ok(existsSync(join(root, 'test', path)), path);
   }
+});
+
+test('mustKill leaves out the tests that `make test` leaves out', () => {
+  assert.equal(mustKill('conformance', 'conformance/verify.test.js'), true);
+  assert.equal(mustKill('conformance', 'conformance/all-rules/part-1.test.js'), false);
 });
