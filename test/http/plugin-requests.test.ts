@@ -1,8 +1,13 @@
 /** Tests of the one object per request for all hooks, and of replies made of plain values. */
 import assert from 'node:assert/strict';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { test } from 'node:test';
-import '../support/built.js';
+import { atEnd } from '../support/at-end.js';
 import { createPetstore, json, type Plugin, type PluginRequest } from '../../dist/index.js';
+import { header } from '../support/client.js';
+import { connectTo, requestBytes, start } from '../support/fixture.js';
+import { everyTransport, keyHeaders, routePlugin, serve } from '../support/scenes.js';
+import { gate } from '../support/waiting.js';
 
 const headers = { Authorization: 'Bearer secret' };
 const jsonHeaders = { ...headers, 'Content-Type': 'application/json' };
@@ -115,6 +120,32 @@ test('sends the status, headers and bytes of a Response that a handler returns',
   assert.equal((await petstore.fetch('http://any/gone')).status, 204);
 });
 
+test('sends the Response of another server with its own framing, and with each Set-Cookie', async (t) => {
+  const cookies = ['a=1', 'b=2; Expires=Thu, 01 Jan 2099 00:00:00 GMT'];
+  const upstream = await serve(t, ({ url }, response) => {
+    response.setHeader('Date', 'Thu, 01 Jan 1970 00:00:00 GMT');
+    response.setHeader('Cache-Control', 'max-age=9');
+    response.setHeader('Content-Type', 'text/plain');
+    response.setHeader('Set-Cookie', cookies);
+    if (url === '/chunked') response.write('one, ');
+    response.end(url === '/chunked' ? 'two' : 'one, two');
+  });
+  const paths = ['/whole', '/chunked'];
+  const plugins = paths.map((path) =>
+    routePlugin(path, () => fetch(`http://127.0.0.1:${upstream}${path}`)),
+  );
+  const client = await connectTo(t, await start(t, { plugins }));
+  for (const path of paths) {
+    const response = await client.send(requestBytes('GET', path)).expect('200 one, two');
+    assert.deepEqual(response.headers.get('set-cookie'), cookies);
+    assert.deepEqual(
+      ['Content-Length', 'Content-Type', 'Cache-Control'].map((name) => header(response, name)),
+      ['8', 'text/plain', 'max-age=9'],
+    );
+    assert.doesNotMatch(header(response, 'Date') ?? '', /1970/);
+  }
+});
+
 test('around gets the body only of an operation that reads a body', async () => {
   const bodies: unknown[] = [];
   const watching: Plugin = ({ around, route }) => {
@@ -137,6 +168,19 @@ test('around gets the body only of an operation that reads a body', async () => 
   assert.deepEqual(bodies, [undefined, undefined, '{}', '{}']);
 });
 
+test('C60 json of a request rejects over 65,536 values', async (t) => {
+  const petstore = createPetstore({ keys: ['secret'], plugins: [plain], maxBodyBytes: 2 ** 20 });
+  atEnd(t, () => petstore.close());
+  for (const [values, status] of [
+    [65_535, 201],
+    [65_536, 400],
+  ] as const) {
+    const body = `[${Array(values).fill(0).join()}]`;
+    const init = { method: 'POST', headers: jsonHeaders, body };
+    assert.equal((await petstore.fetch('http://any/v1/echo', init)).status, status);
+  }
+});
+
 test('json rejects a value without JSON, a bigint beyond int64 and a cycle', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
@@ -150,18 +194,22 @@ test('json rejects a value without JSON, a bigint beyond int64 and a cycle', () 
 });
 
 test('fetch waits until the plugins are open, and ready resolves then', async () => {
-  let open = (): void => undefined;
-  const opening = new Promise<void>((resolve) => (open = resolve));
-  const plugin: Plugin = async ({ route }) => {
-    await opening;
-    route({ path: '/late', methods: { GET: { handler: () => json('there') } } });
+  const [plugins, records] = [gate(), gate()];
+  const plugin: Plugin = async ({ route, waitFor }) => {
+    await plugins.opened;
+    const adding = () =>
+      route({ path: '/late', methods: { GET: { handler: () => json('there') } } });
+    waitFor(records.opened.then(adding));
   };
   const petstore = createPetstore({ keys: ['secret'], plugins: [plugin] });
   let isReady = false;
   const ready = petstore.ready().then(() => (isReady = true));
   const response = petstore.fetch('http://any/late');
   assert.equal(isReady, false);
-  open();
+  plugins.open();
+  await nextTurn();
+  assert.equal(isReady, false);
+  records.open();
   assert.equal(await (await response).text(), '"there"');
   await ready;
 });
@@ -181,6 +229,25 @@ test('ends requests at close that wait for a plugin that never opens', async () 
   const response = petstore.fetch('http://any/v1/pets', { headers });
   await petstore.close();
   assert.equal((await response).status, 503);
+});
+
+test('onAbandoned calls back neither at the end of a client nor at close after the response', async (t) => {
+  let callbacks = 0;
+  const delaying: Plugin = ({ around }) =>
+    around(async ({ onAbandoned }, next) => {
+      onAbandoned(() => void callbacks++);
+      await nextTurn();
+      return next();
+    });
+  const running = await start(t, { plugins: [delaying] });
+  for (const send of await everyTransport(t, running))
+    assert.equal((await send('/v1/pets', { headers: keyHeaders })).status, 200);
+  const client = await connectTo(t, running, requestBytes('GET', '/v1/pets'));
+  await client.expect(200);
+  client.endSending();
+  await client.closed();
+  await running.petstore.close();
+  assert.equal(callbacks, 0);
 });
 
 test('await using closes the petstore at the end of its block', async () => {

@@ -38,7 +38,7 @@ const list = requestBytes('GET', '/v1/pets');
 /** A route whose reply cannot be sent, because its header contains a line break. */
 const bad = routePlugin('/bad', () => okReply('"bad"', ['X-A', 'a\nb']));
 
-test('requires a key only for plugin routes below /v1, and adds HEAD, OPTIONS and 405', async (t) => {
+test('requires a key only for plugin routes at and below /v1, and adds HEAD, OPTIONS and 405', async (t) => {
   const seen: unknown[] = [];
   const plugin: Plugin = ({ route }) => {
     const handler = ({ params, keyName, body }: OperationRequest): Reply => {
@@ -52,6 +52,7 @@ test('requires a key only for plugin routes below /v1, and adds HEAD, OPTIONS an
     const text = { status: 200, headers: ['X-A', '1'], body, contentType: 'text/plain' };
     const DELETE = { handler: () => emptyReply(204, []) };
     route({ path: '/text', methods: { GET: { handler: () => text }, DELETE } });
+    for (const path of ['/v1', '/v10']) route({ path, methods: { GET: { handler: () => text } } });
   };
   const { port } = await startWith(t, plugin);
   const orders = '/v1/store/orders';
@@ -65,6 +66,9 @@ test('requires a key only for plugin routes below /v1, and adds HEAD, OPTIONS an
     [`OPTIONS ${orders}`, 204, noKey, { Allow: 'GET, HEAD, PUT, OPTIONS' }],
     [`POST ${orders}`, '405 method_not_allowed', noKey],
     ['DELETE /text', 204, noKey],
+    ['GET /v1', '401 unauthorized', noKey],
+    ['GET /v1', '200 plain'],
+    ['GET /v10', '200 plain', noKey],
   ]);
   const expected = { 'Content-Type': 'text/plain', 'X-A': '1' };
   assertCommonHeaders(await expectResponse(port, 'GET /text', '200 plain', noKey, expected));
@@ -104,12 +108,16 @@ test('responds 500 if a plugin’s handler or wrapper returns an invalid reply, 
     { "status": 200, "headers": ["X", "猫"] }
     { "status": 200, "headers": [], "body": 42 }
     { "status": 200, "headers": [], "body": ["a"] }
+    { "status": 204, "headers": [], "body": "{}" }
+    { "status": 205, "headers": [], "body": "{}" }
+    { "status": 304, "headers": [], "body": "{}" }
     { "status": 200, "headers": [], "cut": "short" }
     { "status": 200, "headers": [], "cacheControl": "a\\r\\nX-Evil: 1" }`;
-  const framing = ['Connection', 'content-length', 'Transfer-Encoding', 'Date', 'cache-control'];
+  const framing = ['Connection', 'Keep-Alive', 'content-length', 'Transfer-Encoding'];
+  const separate = ['Content-Type', 'cache-control', 'Date'];
   const replies = [
     ...nonsense.split('\n'),
-    ...framing.map((name) => `{ "status": 200, "headers": ["${name}", "1"] }`),
+    ...[...framing, ...separate].map((name) => `{ "status": 200, "headers": ["${name}", "1"] }`),
   ];
   let reply = '';
   const odd = () => JSON.parse(reply);
@@ -405,9 +413,16 @@ test('sends Content-Length 0 for an empty reply, and the current headers of a re
 test('C47 sends no-store unless a reply has cacheControl, by port, handler and fetch', async (t) => {
   const cacheControl = 'public, max-age=86400';
   const day = routePlugin('/day', () => ({ ...okReply('{}'), cacheControl }));
-  for (const sendRequest of await everyTransport(t, await start(t, { plugins: [day] })))
+  const removing: Plugin = ({ around }) =>
+    around(async ({ query }, next) => {
+      const reply = await next();
+      const { cacheControl: _, ...others } = reply;
+      return query === 'removed' ? others : reply;
+    });
+  for (const sendRequest of await everyTransport(t, await start(t, { plugins: [day, removing] })))
     for (const [path, expected] of [
       ['/day', cacheControl],
+      ['/day?removed', 'no-store'],
       ['/healthz', 'no-store'],
     ] as const)
       assert.equal((await sendRequest(path)).headers.get('Cache-Control'), expected);
