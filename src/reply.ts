@@ -216,7 +216,8 @@ export const internalErrorReply = replyTo(
 export function withLinksBelow(basePath: string, reply: Reply): Reply {
   const { headers } = reply;
 
-  const isLink = (name: string | undefined) => name === 'Location' || name === 'Link';
+  // In any letter case, because the names of a `Response` are in lowercase.
+  const isLink = (name = '') => /^(?:location|link)$/i.test(name);
   if (basePath === '/v1' || !headers.some(isLink)) return reply;
 
   const moved = headers.map((text, at) =>

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { createPetstore, json, type Plugin, type PluginRequest } from '../../dist/index.js';
 import { header } from '../support/client.js';
-import { connectTo, requestBytes, start } from '../support/fixture.js';
+import { connectTo, key, requestBytes, start } from '../support/fixture.js';
 import { everyTransport, keyHeaders, routePlugin, serve } from '../support/scenes.js';
 import { gate } from '../support/waiting.js';
 
@@ -144,6 +144,31 @@ test('sends the Response of another server with its own framing, and with each S
     );
     assert.doesNotMatch(header(response, 'Date') ?? '', /1970/);
   }
+});
+
+test('C56 moves a plugin’s links below the base URL, in any letter case of the header', async (t) => {
+  const links = { Location: '/v1/a', Link: '</v1/b>; rel="next", </v1/c>; rel="prev"' };
+  const plugins = [
+    routePlugin('/response', () => new Response(null, { headers: links })),
+    routePlugin('/lowercase', () => ({
+      status: 200,
+      headers: Object.entries(links).flatMap(([name, value]) => [name.toLowerCase(), value]),
+    })),
+    routePlugin('/capitals', () => json(1, { headers: links })),
+    routePlugin('/elsewhere', () => new Response(null, { headers: { 'X-Location': '/v1/a' } })),
+  ];
+  const petstore = createPetstore({ keys: [key], plugins, baseUrl: 'https://a.example/shop/v1' });
+  atEnd(t, () => petstore.close());
+  for (const path of ['/response', '/lowercase', '/capitals']) {
+    const { headers: got } = await petstore.fetch(`http://any${path}`);
+    assert.deepEqual(
+      [got.get('location'), got.get('link')],
+      ['/shop/v1/a', '</shop/v1/b>; rel="next", </shop/v1/c>; rel="prev"'],
+      path,
+    );
+  }
+  const { headers: got } = await petstore.fetch('http://any/elsewhere');
+  assert.equal(got.get('x-location'), '/v1/a');
 });
 
 test('around gets the body only of an operation that reads a body', async () => {
