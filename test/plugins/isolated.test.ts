@@ -1,7 +1,15 @@
 // Tests C88: the store, rules, clock and journal of each API key's name.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { createPetstore, fileStorage, memoryStorage, type Plugin } from '../../dist/index.js';
+import {
+  createPetstore,
+  digestOfKey,
+  fileStorage,
+  KeyRing,
+  memoryStorage,
+  type Plugin,
+  type PluginHost,
+} from '../../dist/index.js';
 import { faultsPlugin } from '../../dist/plugins/faults.js';
 import { ordersPlugin } from '../../dist/plugins/orders.js';
 import { assertError, header } from '../support/client.js';
@@ -13,6 +21,7 @@ import {
   type RequestParts,
 } from '../support/fixture.js';
 import { everyTransport, expectResponse, petJson, startLogged } from '../support/scenes.js';
+import { mockTimeouts } from '../support/timers.js';
 import { until } from '../support/waiting.js';
 import { folder } from '../support/process.js';
 import { join } from 'node:path';
@@ -91,6 +100,28 @@ test('C88 each key has a clock of its own, which Date and the sunset follow', as
     await expectResponse(port, 'POST /v1/reset', 204, as('a'));
     await expectResponse(port, 'GET /v1/pets/1', 200, as('a'));
   }
+});
+
+test('C73 C87 C88 API keys and idempotency keys expire by the clock of their store', async (t) => {
+  const dayMs = 24 * 3_600_000;
+  const expiresAt = Date.now() + 2 * dayMs;
+  const entries = ['a', 'b'].map((name) => ({ name, digest: digestOfKey(name), expiresAt }));
+  const ring = new KeyRing(entries, Date.now);
+  const clocks = new Map<string | undefined, PluginHost['setClock']>();
+  const stepper: Plugin = (host) => void clocks.set(host.isolatedKey, host.setClock);
+  const keys = ring.verify.bind(ring);
+  const { port } = await startIsolated(t, { keys, plugins: [stepper] });
+  const add = async (name: string, expected: number | string) => {
+    const parts = { body: petJson, headers: ['Idempotency-Key: k'] };
+    await expectResponse(port, 'POST /v1/pets', expected, as(name, parts));
+  };
+  const second = '201 {"id":2,"name":"a","categoryId":1}';
+  for (const name of ['a', 'b']) await add(name, second);
+  clocks.get('a')?.(Date.now() + 1.5 * dayMs);
+  await add('a', '201 {"id":3,"name":"a","categoryId":1}');
+  clocks.get('a')?.(expiresAt + dayMs);
+  await add('a', '401 unauthorized');
+  await add('b', second);
 });
 
 test('C71 C88 a reset refuses only the requests of its key', async (t) => {
@@ -196,6 +227,26 @@ test('C88 a plugin that fails in a store, or a key that cannot be verified, is a
     assert.equal(response.status, status, key);
   }
   assert.equal(lines.length, 2);
+});
+
+test('C88 close waits for no request that got no store, and closes the plugins of each store', async (t) => {
+  const closed: unknown[] = [];
+  const closing: Plugin = ({ isolatedKey, onClose }) =>
+    onClose(() => void closed.push(isolatedKey));
+  const keys = (token: string) => (token === 'broken' ? assert.fail('no verifier') : token);
+  const petstore = createPetstore({ keys, isolate: true, plugins: [closing] });
+  for (const [token, status] of [
+    ['a', 200],
+    ['broken', 500],
+    ['b', 200],
+  ] as const) {
+    const headers = { Authorization: `Bearer ${token}` };
+    assert.equal((await petstore.fetch('http://any/v1/pets', { headers })).status, status);
+  }
+  // No timeout ever ends, so that a close that waited for the request would not resolve.
+  mockTimeouts(t);
+  await petstore.close();
+  assert.deepEqual(closed, [undefined, 'a', 'b']);
 });
 
 test('C88 close ends the delays of all stores, and later requests are 503', async () => {
