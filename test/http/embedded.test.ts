@@ -29,9 +29,11 @@ import {
   firstPetJson,
   blockedKeys,
   keyHeaders,
+  okReply,
   plainStorage,
   serve,
 } from '../support/scenes.js';
+import { mockTimeouts } from '../support/timers.js';
 import { gate, until } from '../support/waiting.js';
 
 const adding = { method: 'POST', headers: keyHeaders, body: petJson };
@@ -254,7 +256,10 @@ test('C56 begins links and servers with the mount path in baseUrl, if it is a pl
     (handler: Petstore['handler']): RequestListener =>
     (request, response) =>
       handler(Object.assign(request, { baseUrl }), response);
-  const port = await embed(t, mount, { clock: () => now });
+  const document = { operationId: 'stats', responses: { 200: { description: 'Some.' } } };
+  const stats: Plugin = ({ route }) =>
+    route({ path: '/stats', methods: { GET: { handler: () => okReply('[]'), document } } });
+  const port = await embed(t, mount, { clock: () => now, plugins: [stats] });
   const bodyOf = async (path: string) => (await sendRequest(port, 'GET', path)).body;
   const words = { body: petJson };
   await expectResponses(port, [
@@ -262,6 +267,7 @@ test('C56 begins links and servers with the mount path in baseUrl, if it is a pl
     ['GET /v1/pets/1', 200, {}, { Link: '</shop/v1/pets>; rel="successor-version"' }],
   ]);
   assert.match(await bodyOf('/openapi.json'), /"servers":\[\{"url":"\/shop\/v1"\}\]/);
+  assert.match(await bodyOf('/openapi.json'), /"\/stats":\{"servers":\[\{"url":"\/shop"\}\]/);
   now = Date.UTC(2030, 11, 6);
   assert.match(await bodyOf('/v1/pets/1'), /; use GET \/shop\/v1\/pets\./);
   now = Date.UTC(2026, 0);
@@ -404,6 +410,25 @@ test('close waits for requests of fetch in flight', async (t) => {
   assert.equal((await pending).status, 201);
   await closed;
   assert.equal((await fetch(target, { headers: keyHeaders })).status, 503);
+});
+
+test('C75 close waits 8 s for a request that never ends', async (t) => {
+  let isClosed = false;
+  const plugin: Plugin = ({ onClose }) => onClose(() => void (isClosed = true));
+  const { fetch, close } = create(t, { plugins: [plugin] });
+  const timeouts = mockTimeouts(t);
+  const aborting = new AbortController();
+  const pending = fetch(streamed(new ReadableStream(), { signal: aborting.signal }));
+  await nextTurn();
+  const closed = close();
+  timeouts.tick(7_999);
+  await nextTurn();
+  assert.equal(isClosed, false);
+  timeouts.tick(1);
+  await closed;
+  assert.equal(isClosed, true);
+  aborting.abort();
+  await assert.rejects(pending, { name: 'AbortError' });
 });
 
 test('listen rejects a port in use, an invalid port, and any port once the petstore is closed', async (t) => {
