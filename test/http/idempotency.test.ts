@@ -137,15 +137,16 @@ test('C57 responds 503 to a repeat after the disk has failed', async (t) => {
 test('C57 repeats the first result after a restart, and stores only hashes of key and body', async (t) => {
   const path = newPath();
   const secret = 'my-secret-order';
+  const body = '{"name":"Möhrchen","categoryId":1}';
   const headers = { Authorization: keyHeaders.Authorization, 'Idempotency-Key': secret };
-  const init = { method: 'POST', headers, body: Buffer.from(petJson) };
+  const init = { method: 'POST', headers, body: Buffer.from(body) };
   const texts: string[] = [];
   for (let starts = 0; starts < 2; starts++) {
     const petstore = createPetstore({ keys: [key], storage: await fileStorage(path) });
     atEnd(t, () => petstore.close());
     const response = await petstore.fetch('http://a/v1/pets', init);
     assert.deepEqual([response.status, response.headers.get('location')], [201, '/v1/pets/1']);
-    assert.equal(await response.text(), firstPetJson);
+    assert.equal(await response.text(), '{"id":1,"name":"Möhrchen","categoryId":1}');
     await petstore.close();
     texts.push(readFileSync(path, 'utf8'));
   }
@@ -154,7 +155,7 @@ test('C57 repeats the first result after a restart, and stores only hashes of ke
   assert.ok(!file.includes(secret) && !file.includes(key));
   const { idempotency } = JSON.parse(file.split('\n')[0] ?? '');
   assert.equal(idempotency.key, hash('sha256', `["key-1","${secret}"]`));
-  assert.equal(idempotency.body, hash('sha256', petJson));
+  assert.equal(idempotency.body, hash('sha256', body));
   assert.ok(Math.abs(Date.now() - idempotency.at) < 60_000);
 });
 
