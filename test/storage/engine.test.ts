@@ -305,8 +305,8 @@ test('accepts an item of more than 32 MiB if no other item waits', async () => {
 
 test('refuses items after 8 s of a hung commit, and recovers once it ends', async (t) => {
   const timeouts = mockTimeouts(t);
-  const { group, batches, abandoned, refused, end } = scene({
-    bytesOf: (item) => (item === 'too much' ? 2 ** 25 : 1),
+  const { group, batches, abandoned, addAll, refused, end } = scene({
+    bytesOf: (item) => (item === 'waits' || item === 'too much' ? 2 ** 25 : 1),
   });
   const under = refused('hangs');
   await tick();
@@ -323,10 +323,10 @@ test('refuses items after 8 s of a hung commit, and recovers once it ends', asyn
   await end();
   await tick();
   assert.equal(group.hung, false);
-  const next = group.add('next');
+  const next = addAll('next', 'last');
   await end();
-  assert.equal(await next, 'NEXT');
-  assert.deepEqual(batches, [['hangs'], ['next']]);
+  assert.deepEqual(await Promise.all(next), ['NEXT', 'LAST']);
+  assert.deepEqual(batches, [['hangs'], ['next', 'last']]);
   await group.close();
   await refused('late');
   assert.equal(abandoned.at(-1), 'late');
