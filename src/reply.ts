@@ -180,9 +180,14 @@ export async function replyOf(result: HandlerResult): Promise<Reply> {
   const cacheControl = headers.get('cache-control');
   const body =
     result.body === null ? undefined : Buffer.from(await result.arrayBuffer()).toString('latin1');
+  // `fetch` has decoded the body of a response that it received.
+  const isDecoded = result.url !== '';
+  const kept = [...headers].filter(
+    ([name]) => !separateHeaders.test(name) && !(isDecoded && name === 'content-encoding'),
+  );
   return {
     status,
-    headers: [...headers].filter(([name]) => !separateHeaders.test(name)).flat(),
+    headers: kept.flat(),
     ...(body !== undefined && { body: asByteString(body), contentType }),
     ...(cacheControl !== null && { cacheControl }),
   };

@@ -1,6 +1,7 @@
 /** Tests of the one object per request for all hooks, and of replies made of plain values. */
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { createPetstore, json, type Plugin, type PluginRequest } from '../../dist/index.js';
@@ -95,6 +96,8 @@ const plain: Plugin = ({ route }) => {
       headers: { 'Content-Type': 'text/html; charset=utf-8', 'Cache-Control': 'max-age=9' },
     });
   route({ path: '/page', methods: { GET: { handler: page } } });
+  const zipped = () => new Response(gzipSync('<p>'), { headers: { 'Content-Encoding': 'gzip' } });
+  route({ path: '/zipped', methods: { GET: { handler: zipped } } });
   const gone = () => new Response(null, { status: 204 });
   route({ path: '/gone', methods: { GET: { handler: gone } } });
 };
@@ -118,6 +121,9 @@ test('sends the status, headers and bytes of a Response that a handler returns',
   );
   assert.equal(await page.text(), '<p>Müs');
   assert.equal((await petstore.fetch('http://any/gone')).status, 204);
+  const zipped = await petstore.fetch('http://any/zipped');
+  assert.equal(zipped.headers.get('content-encoding'), 'gzip');
+  assert.equal(String(gunzipSync(await zipped.arrayBuffer())), '<p>');
 });
 
 test('sends the Response of another server with its own framing, and with each Set-Cookie', async (t) => {
@@ -127,10 +133,14 @@ test('sends the Response of another server with its own framing, and with each S
     response.setHeader('Cache-Control', 'max-age=9');
     response.setHeader('Content-Type', 'text/plain');
     response.setHeader('Set-Cookie', cookies);
+    if (url === '/gzip') {
+      response.setHeader('Content-Encoding', 'gzip');
+      return void response.end(gzipSync('one, two'));
+    }
     if (url === '/chunked') response.write('one, ');
     response.end(url === '/chunked' ? 'two' : 'one, two');
   });
-  const paths = ['/whole', '/chunked'];
+  const paths = ['/whole', '/chunked', '/gzip'];
   const plugins = paths.map((path) =>
     routePlugin(path, () => fetch(`http://127.0.0.1:${upstream}${path}`)),
   );
@@ -142,6 +152,7 @@ test('sends the Response of another server with its own framing, and with each S
       ['Content-Length', 'Content-Type', 'Cache-Control'].map((name) => header(response, name)),
       ['8', 'text/plain', 'max-age=9'],
     );
+    assert.equal(header(response, 'Content-Encoding'), undefined);
     assert.doesNotMatch(header(response, 'Date') ?? '', /1970/);
   }
 });
