@@ -1,13 +1,23 @@
 // Tests the words of faults (C84), their combinations (C85) and shares (C86).
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { connect as connectTls } from 'node:tls';
 import { fileURLToPath } from 'node:url';
+import type { Plugin } from '../../dist/index.js';
 import { faultsPlugin, faultWords } from '../../dist/plugins/faults.js';
+import { newCertificate } from '../support/certificate.js';
 import { assertError, Client, header } from '../support/client.js';
 import { requestBytes, sendRequest, start } from '../support/fixture.js';
-import { everyTransport, firstPetJson, keyHeaders, petJson } from '../support/scenes.js';
+import {
+  everyTransport,
+  firstPetJson,
+  keyHeaders,
+  petJson,
+  startLogged,
+} from '../support/scenes.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -78,12 +88,39 @@ test('C84 retry-after sets seconds, a date after the petstore’s clock, or no h
 });
 
 /** Sends a request, and returns the bytes until the connection ends, and how it ends. */
-async function readToEnd(port: number, fault: string, method = 'GET', body = '') {
+async function readToEnd(to: number | Client, fault: string, method = 'GET', body = '') {
   const parts = { headers: [`Petstore-Fault: ${fault}`], ...(body === '' ? {} : { body }) };
-  const client = (await Client.connect(port)).send(requestBytes(method, '/v1/pets', parts));
+  const client = typeof to === 'number' ? await Client.connect(to) : to;
+  client.send(requestBytes(method, '/v1/pets', parts));
   await client.ends();
   return { text: client.received, failure: client.failure };
 }
+
+/** Opens a TLS connection, and accepts any certificate. */
+async function connectSecurely(port: number): Promise<Client> {
+  const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  return new Client(socket);
+}
+
+for (const nodeInterface of ['auto', 'documented'] as const)
+  test(`C62 drop sends nothing, and truncate half a body, by HTTP and HTTPS (${nodeInterface})`, async (t) => {
+    const { petstore, lines } = await startLogged(t, { plugins: [faultsPlugin()] });
+    const plain = await petstore.listen({ port: 0, nodeInterface });
+    const secure = await petstore.listen({ port: 0, nodeInterface, tls: newCertificate() });
+    // The plugin logs that it is on.
+    lines.splice(0);
+    for (const connect of [() => Client.connect(plain.port), () => connectSecurely(secure.port)]) {
+      assert.equal((await readToEnd(await connect(), 'drop')).text, '');
+      const { text } = await readToEnd(await connect(), 'truncate,after', 'POST', petJson);
+      assert.match(text, /^HTTP\/1\.1 201 /);
+      assert.equal(text.split('\r\n\r\n')[1], firstPetJson.slice(0, firstPetJson.length / 2));
+      await petstore.storage.reset?.();
+    }
+    // The server goes on, and has met no error.
+    await (await connectSecurely(secure.port)).send(requestBytes('GET', '/v1/pets')).expect(200);
+    assert.deepEqual(lines, []);
+  });
 
 for (const nodeInterface of ['auto', 'documented'] as const)
   test(`C62 C84 truncate,end ends the connection cleanly after half of the body (${nodeInterface})`, async (t) => {
@@ -187,6 +224,22 @@ test('C53 C84 dribble sends the rest at once when the petstore closes or the sto
       assert.ok(performance.now() - from < 20_000);
       if (end === 'close') return;
     }
+});
+
+test('C53 C84 dribble ends with the reason of the signal if its `fetch` is aborted', async (t) => {
+  const ends: boolean[] = [];
+  const watching: Plugin = ({ onResponseEnd }) =>
+    onResponseEnd(({ isWhole }) => void ends.push(isWhole));
+  const { petstore } = await start(t, { plugins: [faultsPlugin(), watching] });
+  const aborting = new AbortController();
+  const response = await petstore.fetch('http://any/v1/pets', {
+    headers: { ...keyHeaders, 'Petstore-Fault': 'status=503,dribble=30000' },
+    signal: aborting.signal,
+  });
+  const reason = new Error('too late');
+  aborting.abort(reason);
+  await assert.rejects(response.text(), reason);
+  assert.deepEqual(ends, [false]);
 });
 
 test('C85 a bad fault is 400 and names the word and the nearest right one', async (t) => {
