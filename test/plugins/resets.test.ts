@@ -159,12 +159,15 @@ test('C71 a request pipelined after one that was in flight at a reset is 503', a
   assert.equal(storage.size, 0);
 });
 
-test('C71 requests pipelined after a reset are carried out', async (t) => {
-  const running = await startCounting(t);
-  const plain = requestBytes('POST', '/v1/pets', { body: petJson });
-  const client = await connectTo(t, running, plain + requestBytes('POST', '/v1/reset') + plain);
-  await client.expect(201, 204, `201 ${firstPetJson}`);
-});
+for (const nodeInterface of ['auto', 'documented'] as const)
+  test(`C71 requests pipelined after a reset are carried out (${nodeInterface})`, async (t) => {
+    const { petstore } = await startCounting(t);
+    const listening = await petstore.listen({ port: 0, nodeInterface });
+    const plain = requestBytes('POST', '/v1/pets', { body: petJson });
+    const bytes = plain + requestBytes('POST', '/v1/reset') + plain;
+    const client = await connectTo(t, listening, bytes);
+    await client.expect(201, 204, `201 ${firstPetJson}`);
+  });
 
 test('C63 a reset deletes the records of plugins, whose ids begin at 1 again', async (t) => {
   const { port } = await start(t, { plugins: [ordersPlugin(), faultsPlugin()] });
