@@ -76,6 +76,21 @@ test('C44 gives a head 10 s from the previous response if it began before that r
   await expectTimeout(client);
 });
 
+test('C44 gives a queued request 30 s from the previous response', async (t) => {
+  const { keys, unblock, verifying } = blockedKeys();
+  const running = await startWithoutTimers(t, { keys });
+  const client = await connectTo(t, running, get + post.slice(0, -1));
+  await verifying;
+  // Once this request is served, the server has read the bytes above.
+  await sendRequest(running.port, 'GET', '/healthz');
+  await running.advance(40);
+  unblock();
+  await client.expect('200 []');
+  // The next sweeps give the queued request its time.
+  await running.advance(20);
+  await client.send(post.slice(-1)).expect(201);
+});
+
 test('C44 ends late bodies without a timer of Node, whatever `complete` is', async (t) => {
   const running = await startWithoutTimers(t);
   const { complete } = http.IncomingMessage.prototype;

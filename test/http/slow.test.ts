@@ -9,15 +9,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, test, type TestContext } from 'node:test';
 import { atEnd } from '../support/at-end.js';
-import { createPetstore, memoryStorage, type Petstore } from '../../dist/index.js';
+import { createPetstore, memoryStorage, type Petstore, type Plugin } from '../../dist/index.js';
 import { Connection, type PetstoreService } from '../../dist/http/connection.js';
 import { Exchange } from '../../dist/http/exchange.js';
+import { requestTimeout } from '../../dist/http/head.js';
 import { ConnectionHeaders, HttpDate, UnsentBytes } from '../../dist/http/wire.js';
 import { emptyReply } from '../../dist/reply.js';
 import { Client, header } from '../support/client.js';
 import { requestBytes, connectTo, key, start } from '../support/fixture.js';
 import { blockedKeys, okReply, routePlugin, startWith } from '../support/scenes.js';
 import { newCertificate } from '../support/certificate.js';
+import { until } from '../support/waiting.js';
 
 /** Asserts a time, with 0.3 s less and 2 s more for the sweep and a busy machine. */
 function assertAbout(ms: number, seconds: number): void {
@@ -138,15 +140,20 @@ async function sweptConnection(t: TestContext) {
     now: Date.now,
   };
   const date = new HttpDate(service);
+  const unsent = new UnsentBytes();
   const connection = new Connection(
     socket,
-    { service, unsent: new UnsentBytes(), date, queued: 0 },
+    { service, unsent, date, queued: 0 },
     new ConnectionHeaders(date, 72),
   );
-  const exchange = new Exchange(socket);
-  exchange.response = Object.assign(new ServerResponse(exchange), { shouldKeepAlive: true });
-  connection.accept(exchange);
-  exchange.push(null);
+  /** Receives a request, of which only the head has arrived. */
+  const receiveHead = (): Exchange => {
+    const exchange = new Exchange(socket);
+    exchange.response = Object.assign(new ServerResponse(exchange), { shouldKeepAlive: true });
+    connection.accept(exchange);
+    return exchange;
+  };
+  receiveHead().push(null);
 
   const begin = performance.now();
   /** Sweeps the connection as if `seconds` had passed, and returns its socket. */
@@ -154,12 +161,12 @@ async function sweptConnection(t: TestContext) {
     connection.sweep(begin + seconds * 1_000);
     return socket;
   };
-  /** Sends the response to the first request, after which the connection is idle. */
+  /** Sends the response to the request in flight, after which the connection is idle. */
   const becomeIdle = async (): Promise<void> => {
     respond();
     await sleep(50);
   };
-  return { says, socketAt, becomeIdle };
+  return { says, connection, unsent, receiveHead, socketAt, becomeIdle };
 }
 
 test('C44 destroys a connection whose client reads less than 64 KiB in 60 s', async (t) => {
@@ -190,6 +197,73 @@ test('C44 gives a head 10 s, even if it begins at the end of the 72 idle seconds
   assert.equal(socketAt(82.3).writableEnded, false);
   assert.equal(socketAt(82.5).writableEnded, true);
 });
+
+test('C44 counts the 30 s of a request from the first byte of its head', async (t) => {
+  const { says, receiveHead, socketAt, becomeIdle } = await sweptConnection(t);
+  await becomeIdle();
+  says.bytesRead = 1;
+  socketAt(-5);
+  const exchange = receiveHead();
+  socketAt(24.9);
+  assert.equal(exchange.failure, undefined);
+  socketAt(25.1);
+  assert.equal(exchange.failure, requestTimeout);
+});
+
+test('C44 gives an idle connection 72 s, even after a head that Node reported as late', async (t) => {
+  const { connection, receiveHead, socketAt, becomeIdle } = await sweptConnection(t);
+  // Node may report a head while the response before it is due, which is too early.
+  connection.fail(requestTimeout);
+  await becomeIdle();
+  receiveHead().push(null);
+  await becomeIdle();
+  socketAt(0);
+  assert.equal(socketAt(71.9).writableEnded, false);
+  assert.equal(socketAt(72.1).writableEnded, true);
+});
+
+test('C55 counts a short response as unsent until the socket has taken it', async (t) => {
+  const { says, unsent, becomeIdle } = await sweptConnection(t);
+  // One byte more is over the limit.
+  unsent.add(2 ** 26);
+  const adding = t.mock.method(unsent, 'add');
+  says.writableLength = 1;
+  await becomeIdle();
+  assert.equal(adding.mock.callCount(), 1);
+  await until('its end', () => !unsent.isFull, 5_000);
+});
+
+for (const nodeInterface of ['auto', 'documented'] as const)
+  test(`C44 destroys the connection of a client that stops reading (${nodeInterface})`, async (t) => {
+    const real = performance.now.bind(performance);
+    let ahead = 0;
+    t.mock.method(performance, 'now', () => real() + ahead);
+    const storage = memoryStorage();
+    for (let i = 0; i < 100; i++)
+      await storage.insert({ name: 'x'.repeat(200_000), categoryId: 1n });
+    const ends: boolean[] = [];
+    const watching: Plugin = ({ onResponseEnd }) =>
+      onResponseEnd(({ isWhole }) => void ends.push(isWhole));
+    const { port } = await start(t, { storage, plugins: [watching] }, { nodeInterface });
+    const begin = async (): Promise<Socket> => {
+      const socket = connectSocket({ port, host: '127.0.0.1' });
+      atEnd(t, () => socket.destroy());
+      socket.write(requestBytes('GET', '/v1/pets?limit=100'));
+      await once(socket, 'readable');
+      return socket;
+    };
+
+    const late = await begin();
+    await begin();
+    late.resume();
+    await until('the end of the response that is read', () => ends.length > 0);
+    // The server sweeps twice a second.
+    for (let sweeps = 0; ends.length < 2 && sweeps < 10; sweeps++) {
+      ahead += 61_000;
+      await sleep(550);
+    }
+    assert.deepEqual(ends, [true, false]);
+  });
 
 test('C44 closes an idle connection after 72 s, but no connection in use', async (t) => {
   const real = performance.now.bind(performance);
