@@ -1,8 +1,12 @@
 /** Tests of the limit of connections (C54). */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import '../support/built.js';
+import { atEnd } from '../support/at-end.js';
+import { start } from '../support/fixture.js';
+import { expectResponse } from '../support/scenes.js';
 
 test('C54 accepts up to 64 fewer connections than the limit of open files, and serves them', () => {
   const script = `
@@ -31,4 +35,15 @@ test('C54 accepts up to 64 fewer connections than the limit of open files, and s
   );
   assert.equal(stderr, '');
   assert.deepEqual(JSON.parse(stdout), { limit: 104, served: 40, dropped: 20 });
+});
+
+test('C54 accepts at most 10,000 connections, whatever the limit of open files is', async (t) => {
+  let maxConnections: unknown;
+  const observe = (message: unknown) => ({ maxConnections } = Object(message).server);
+  subscribe('http.server.request.start', observe);
+  atEnd(t, () => unsubscribe('http.server.request.start', observe));
+  await expectResponse((await start(t)).port, 'GET /healthz', 200);
+  const [, limit = Infinity] =
+    /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  assert.equal(maxConnections, Math.min(10_000, Number(limit) - 64));
 });

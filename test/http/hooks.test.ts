@@ -94,6 +94,20 @@ for (const [when, body, cut] of [
   });
 }
 
+test('reads little of a long body before its key is verified, and then all of it', async (t) => {
+  const { keys, unblock, verifying } = blockedKeys();
+  const { port } = await start(t, { keys, maxBodyBytes: 2 ** 21 });
+  const begun = observed(t, 'request.start');
+  const client = await connectTo(t, { port });
+  client.send(requestBytes('POST', '/v1/pets', { body: petJson.padEnd(2 ** 21) }));
+  await verifying;
+  const { socket } = begun[0]?.request ?? assert.fail('no request');
+  for (let before = -1; before !== socket.bytesRead; await sleep(50)) before = socket.bytesRead;
+  assert.ok(socket.bytesRead < 2 ** 18, `${socket.bytesRead} bytes were read`);
+  unblock();
+  await client.expect(`201 ${firstPetJson}`);
+});
+
 test('rejects an empty body as JSON, and keeps the connection open', async (t) => {
   const { port } = await start(t);
   const chunked = { headers: ['Transfer-Encoding: chunked'] };

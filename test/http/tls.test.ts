@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { atEnd } from '../support/at-end.js';
 import { newCertificate } from '../support/certificate.js';
 import { start } from '../support/fixture.js';
+import { root, StartedProcess } from '../support/process.js';
 import { blockedKeys } from '../support/scenes.js';
 
 /** Returns the SHA-256 of the certificate that a new connection gets. */
@@ -148,4 +149,32 @@ test('close ends connections without a handshake at once, and finishes a request
   const closedMs = performance.now() - since;
   assert.match(response, /^HTTP\/1\.1 200 [\s\S]*\[\]$/);
   assert.ok(closedMs < 4_000, `closed after ${closedMs} ms`);
+});
+
+test('keeps nothing of connections that end before their handshake', async () => {
+  const tls = newCertificate();
+  const script = `
+    import { createPetstore } from ${JSON.stringify(import.meta.resolve('../../dist/index.js'))};
+    import { once } from 'node:events';
+    import { subscribe } from 'node:diagnostics_channel';
+    import { connect } from 'node:net';
+    import { setTimeout } from 'node:timers/promises';
+    const sockets = [];
+    subscribe('net.server.socket', ({ socket }) => sockets.push(new WeakRef(socket)));
+    const petstore = createPetstore({ keys: ['k'] });
+    const { port } = await petstore.listen({ port: 0, tls: ${JSON.stringify(tls)} });
+    for (let count = 0; count < 50; count++) {
+      const client = connect(port, '127.0.0.1');
+      await once(client, 'connect');
+      await once(client.destroy(), 'close');
+    }
+    const kept = () => (gc(), sockets.filter((each) => each.deref() !== undefined).length);
+    for (let tries = 0; tries < 100 && (sockets.length < 50 || kept() > 10); tries++)
+      await setTimeout(10);
+    console.log(sockets.length, kept() > 10);
+    await petstore.close();`;
+  // Node itself may still hold a few of the 50 sockets.
+  const args = ['--expose-gc', '--input-type=module', '-e', script];
+  const { stdout, stderr } = await new StartedProcess(process.execPath, args, { cwd: root }).ended;
+  assert.equal(stdout + stderr, '50 false\n');
 });
