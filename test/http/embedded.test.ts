@@ -540,6 +540,9 @@ test('fetch accepts strings, URLs and init as the platform’s fetch does', asyn
   const init = { headers: keyHeaders };
   for (const [verifying, status] of [
     [fetch('http://a/healthz'), 200],
+    // A fragment is not sent to a server.
+    [fetch('http://a/healthz#pets'), 200],
+    [fetch('http://a/v1/pets?limit=1#pets', init), 200],
     [fetch(new URL(target), init), 200],
     [fetch(new Request(target), init), 200],
     [fetch(target, adding), 201],

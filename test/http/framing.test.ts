@@ -15,6 +15,7 @@ import {
   connectTo,
   exchange,
   key,
+  sendRequest,
   start,
   storedPets,
   type Running,
@@ -118,6 +119,21 @@ test('C42 accepts a tab after a Content-Length under HTTPS', async (t) => {
     socket.write(post(`Content-Length: ${body.length}\t`, body));
     const [response] = await once(socket, 'data');
     assert.match(String(response), /^HTTP\/1\.1 201 /);
+  }
+});
+
+test('C42 keeps a connection of HTTP/1.0 open only if its client requests that', async (t) => {
+  const { port } = await start(t);
+  for (const [value, kept] of [
+    ['keep-alive', true],
+    ['Keep-Alive', true],
+    ['X, KEEP-ALIVE', true],
+    ['Keep-Alive, Close', false],
+    ['X', false],
+  ] as const) {
+    const parts = { version: '1.0', headers: [`Connection: ${value}`] };
+    const response = await sendRequest(port, 'GET', '/v1/pets', parts);
+    assert.deepEqual([response.status, response.kept], [200, kept], value);
   }
 });
 

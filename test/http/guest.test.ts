@@ -147,7 +147,13 @@ describe('C69 the response of the host', () => {
       (_, response) => {
         for (const [name, value] of Object.entries(hostHeaders)) response.setHeader(name, value);
       },
-      { plugins: [corsPlugin({ origins: ['https://a.example'] })] },
+      {
+        plugins: [
+          corsPlugin({ origins: ['https://a.example'] }),
+          ({ addHeaders }) =>
+            addHeaders(() => ['Set-Cookie', 'c=d', 'Server-Timing', 'pets;dur=1']),
+        ],
+      },
     );
     const valuesOf = async (name: string, path = '/v1/pets/1') => {
       const words = { headers: ['Origin: https://a.example'] };
@@ -165,13 +171,15 @@ describe('C69 the response of the host', () => {
     hostHeaders = {
       Link: '</a.css>; rel="preload"',
       'Set-Cookie': 'a=b',
+      'Server-Timing': 'host;dur=2',
       Connection: 'keep-alive',
     };
     assert.deepEqual(await valuesOf('link'), [
       '</a.css>; rel="preload"',
       '</v1/pets>; rel="successor-version"',
     ]);
-    assert.deepEqual(await valuesOf('set-cookie'), ['a=b']);
+    assert.deepEqual(await valuesOf('set-cookie'), ['a=b', 'c=d']);
+    assert.deepEqual(await valuesOf('server-timing'), ['host;dur=2', 'pets;dur=1']);
     hostHeaders = { 'access-control-expose-headers': 'X-Own, link', 'Cache-Control': 'public' };
     const [exposed = ''] = (await valuesOf('access-control-expose-headers')) ?? [];
     assert.match(exposed, /^X-Own, link, Location, /);

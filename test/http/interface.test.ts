@@ -9,8 +9,9 @@ import { metricsPlugin } from '../../dist/plugins/metrics.js';
 import { atEnd } from '../support/at-end.js';
 import { sendRequest, key } from '../support/fixture.js';
 
-test('C80 the self-check passes on this Node', async () => {
+test('C80 the self-check passes on this Node, and then captures no uncaught exception', async () => {
   assert.deepEqual(await selfCheck(), []);
+  assert.equal(process.hasUncaughtExceptionCaptureCallback(), false);
 });
 
 test('C80 counts a version as tried up to the last minor version of its line', () => {
