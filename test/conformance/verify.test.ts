@@ -108,12 +108,67 @@ test('verify reports as JSON, JUnit and Markdown', async (t) => {
   assert.match(markdown.stdout, /^\| C23 \| an int64 .* \| broken \|$/m);
 });
 
+/** The characters that XML allows. */
+const xmlCharacters = /^[\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]*$/u;
+const xmlToken =
+  /<\?xml [^<>]*\?>|<\/(?<end>\w+)>|<(?<start>\w+)(?<values>( \w+="[^"<]*")*)(?<empty>\/)?>|(?<text>[^<>]+)/y;
+const xmlEntities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"' };
+
+/** Returns the values of attributes and the texts of XML. Fails if the XML is not well-formed. */
+function readXml(xml: string): readonly string[] {
+  assert.match(xml, xmlCharacters);
+  const decoded = (text: string) =>
+    text.replace(/&(?:#(\d+);|(\w+);)?/g, (entity, code?: string, name = '') =>
+      code === undefined
+        ? (xmlEntities[name] ?? assert.fail(entity))
+        : String.fromCodePoint(Number(code)),
+    );
+  const open: string[] = [];
+  const found: string[] = [];
+  for (xmlToken.lastIndex = 0; xmlToken.lastIndex < xml.length; ) {
+    const rest = xml.slice(xmlToken.lastIndex);
+    const { groups } = xmlToken.exec(xml) ?? assert.fail(rest);
+    const { start, end, empty, values = '', text = '' } = groups ?? {};
+    if (start !== undefined && empty === undefined) open.push(start);
+    if (end !== undefined) assert.equal(open.pop(), end);
+    // A reader replaces raw line ends.
+    for (const [, value = ''] of values.matchAll(/"(.*?)"/gs))
+      found.push(decoded(value.replace(/[\t\r\n]/g, ' ')));
+    found.push(decoded(text.replace(/\r\n?/g, '\n')));
+  }
+  assert.deepEqual(open, []);
+  return found;
+}
+
+test('verify --format junit prints well-formed XML for any characters of a response', async (t) => {
+  const body = `[<a href="b" c='d'>&amp;]]>\r\n\n\u0000\u001b\ufffe😀`;
+  const url = await startWrong(t, {
+    response: (bytes, request) =>
+      request.startsWith('GET /v1/pets')
+        ? bytes.replace(/(?<=\r\n\r\n).*$/s, () => Buffer.from(body).toString('latin1'))
+        : bytes,
+  });
+  const args = ['--key', key, '--only', 'P3,S1', '--stories', '0', '--format', 'junit'];
+  const { code, stdout } = await verify(url, ...args);
+  assert.equal(code, 1, stdout);
+  const shown = body.replace(/[\u0000\u001b\ufffe]/g, '\ufffd');
+  assert.equal(readXml(stdout).filter((text) => text.includes(shown)).length, 2, stdout);
+});
+
 test('verify lists the rules of a level with their sources', async () => {
   const { code, stdout } = await verify('--list', '--level', 'http');
   assert.equal(code, 0);
   assert.match(stdout, /^S1 +specification a list is 200 .*\[the specification, Endpoints, 1/m);
   assert.match(stdout, /^C18 +http +an unknown method is 501 \[RFC 9110 §9\.1: SHOULD .*\]$/m);
   assert.doesNotMatch(stdout, /^C2 /m);
+});
+
+test('C44 verify tries the timeouts of requests only with --slow', async () => {
+  for (const [args, isListed] of [
+    [[], false],
+    [['--slow'], true],
+  ] as const)
+    assert.equal(/^C44 /m.test((await verify('--list', ...args)).stdout), isListed);
 });
 
 test('verify warns of a broken recommendation of a standard, and fails the rule at level full', async (t) => {
@@ -130,14 +185,30 @@ test('verify warns of a broken recommendation of a standard, and fails the rule 
   assert.equal((await verify(...args)).code, 1);
 });
 
+/** Returns a response that limits the rate of requests for longer than `verify` waits. */
+const limited = (bytes: string) => bytes.replace(/ \d+ .*/, ' 429 Slow\r\nRetry-After: 1000');
+
 test('verify exits with 3 if a rule was not tried, unless that is allowed', async (t) => {
   const url = await startWrong(t, {
-    response: (bytes) => bytes.replace('200 OK', '429 Slow\r\nRetry-After: 1000'),
+    response: (bytes, request) => (/^GET \/v1\/pets\/\d/.test(request) ? limited(bytes) : bytes),
   });
-  const args = [url, '--key', key, '--only', 'S1'];
-  const { code, stdout, stderr } = await verify(...args);
+  const args = [url, '--key', key, '--only', 'S1,S3'];
+  const { code, stdout } = await verify(...args);
   assert.equal(code, 3, stdout);
-  assert.match(stderr, /the server limits the rate of requests \(429\) for too long/);
+  assert.match(
+    stdout,
+    /^ {2}\? S3 .* \(not tried: the server limits the rate of requests \(429\) for too long/m,
+  );
+  assert.equal((await verify(...args, '--allow-untried')).code, 0);
+});
+
+test('verify exits with 3 if the server limits the rate of all requests', async (t) => {
+  const url = await startWrong(t, { response: limited });
+  for (const args of [[], ['--allow-untried']]) {
+    const { code, stdout, stderr } = await verify(url, '--key', key, '--only', 'S1', ...args);
+    assert.equal(code, 3, stdout);
+    assert.match(stderr, /the server limits the rate of requests \(429\) for too long/);
+  }
 });
 
 test('verify reads the key from PETSTORE_KEY or from a file', async (t) => {
@@ -178,6 +249,10 @@ test('verify exits with 2 and one line for a wrong key or a bad option', async (
     [[url.replace('//', '//user:secret@'), ...keyed], /^URL must be a URL such as/],
     [[url, ...keyed, '--level', 'all'], /^--level must be one of specification, http, full/],
     [[url, ...keyed, '--only', 'Z9'], /^--only must be numbers of rules such as C7,S1/],
+    [
+      [url, ...keyed, '--only', 'C2', '--level', 'specification'],
+      /^--only names no rule of this level; choose a higher --level$/m,
+    ],
     [[url, ...keyed, '--category', '1.5'], /^--category must be an integer/],
     [[url, ...keyed, '--timeout', '0'], /^--timeout must be a whole number from 1 to 3600/],
     [[url, ...keyed, '--key-file', 'k'], /^give --key or --key-file, not both/],
