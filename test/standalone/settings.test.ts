@@ -206,7 +206,8 @@ describe('the text of a setting', { concurrency: 4 }, () => {
   testInFolder(
     'C76 accepts blanks, apostrophes and letters of any script within a path',
     async (here) => {
-      const path = "o'brien/my pets/größe #1/動物.jsonl";
+      // The joiners of Persian and Indic scripts and of emoji are invisible.
+      const path = "o'brien/my pets/größe #1/動物/क\u094d\u200dष\u200c👩\u200d🚀.jsonl";
       const server = await here.start(['--storage', `file:${path}`]);
       assert.equal((await server.add('Rex')).status, 201);
       await server.stopCleanly();
@@ -277,6 +278,13 @@ describe('the value in a message', { concurrency: 4 }, () => {
   testRefusal(['--plugin', 'https://ann:secret@a.example/p.mjs'], /"https:\/\/…@a\.example/);
   testRefusal('verify http://ann:secret@127.0.0.1:1 --key x', /"http:\/\/…@127\.0\.0\.1:1"/);
   testRefusal(['verify', 'http://127.0.0.1:1', '--key', 'a secret'], /^--key must be an API key/);
+  for (const text of ['secret\nother\n', 'secret \n', 'secret\n\n'])
+    testRefusal(
+      'verify http://127.0.0.1:1 --key-file key',
+      /^the text in key must be an API key of visible ASCII characters$/m,
+      { key: text },
+      `C40 a --key-file with ${JSON.stringify(text)}`,
+    );
 });
 
 describe('a terminal', () => {
