@@ -173,8 +173,14 @@ describe('the keys command', { concurrency: 4 }, () => {
     // an endless device
     'keys add a --keys-file /dev/zero': /\/dev\/zero is not a regular file/,
   });
+  testInFolder('accepts a name of 100 characters, which keys list prints', async (here) => {
+    const name = '猫'.repeat(100);
+    await addKey(here, name);
+    await here.prints('keys list', new RegExp(`\n${name} .*\n$`));
+  });
   // an empty name
   testRefusal(['keys', 'add', ''], /1 to 100/);
+  testRefusal(['keys', 'add', '猫'.repeat(101)], /1 to 100/, {}, 'a name of 101 characters');
   for (const [what, char] of Object.entries({
     'a zero-width space': '\u200b',
     'a soft hyphen': '\u00ad',
@@ -448,8 +454,11 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       assert.equal(level, 'warn');
       assert.match(String(error), /data\/keys\.json.*Not valid JSON/);
       await accepts('two', 'one');
-      rmSync(here.at(file));
+      // The operator learns that the file is still invalid.
+      server.signal('SIGHUP');
       await until('a second warning', () => warningsOf(server) === 2);
+      rmSync(here.at(file));
+      await until('a third warning', () => warningsOf(server) === 3);
       await accepts('two', 'one');
       here.write('new', textOf(entry('a', 'one')));
       renameSync(here.at('new'), here.at(file));
