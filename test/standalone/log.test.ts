@@ -176,6 +176,22 @@ describe('the log', { concurrency: 4 }, () => {
     assertPrinted(await server.end(), '');
   });
 
+  testInFolder(
+    'prints an uncaught error to standard error at level silent',
+    {
+      'plugin.mjs':
+        "export default () => void setImmediate(() => { throw new Error('from a plugin'); });",
+    },
+    async (here) => {
+      const server = here.begin(
+        `PETSTORE_API_KEYS=${apiKey} --storage memory: --log silent --plugin ./plugin.mjs`,
+      );
+      const { code, stdout, stderr } = await server.ended;
+      assert.deepEqual([code, stdout], [70, '']);
+      assert.match(stderr, /^Error: from a plugin\n/);
+    },
+  );
+
   const forged = `x\n{"level":"info","msg":"forged"}\r\u2028\u2029\u0085\u001b[2J\u202e`;
   testInFolder(
     'escapes characters that could forge a line, and logs a line without unwritable fields',

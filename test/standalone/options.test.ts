@@ -280,10 +280,11 @@ describe('options', { concurrency: 4 }, () => {
     const server = await here.start(
       'HOST=127.0.0.2 PETSTORE_STORAGE=memory: PETSTORE_KEYS_FILE= PETSTORE_PLUGINS= PETSTORE_MAX_BODY_BYTES=40 ' +
         'PETSTORE_BASE_URL=https://api.example.com/v1 PETSTORE_STAGING_BASE_URL=https://staging.example.com/v1 ' +
-        'PETSTORE_TLS_CERT= PETSTORE_LOG=',
+        'PETSTORE_TLS_CERT= PETSTORE_LOG= PETSTORE_KEEP_ALIVE=100',
     );
     assert.match(server.url, /^http:\/\/127\.0\.0\.2:\d+$/);
-    assert.equal(await server.status('/v1/pets'), 200);
+    const list = await server.get('/v1/pets');
+    assert.deepEqual([list.status, list.headers.get('Keep-Alive')], [200, 'timeout=100']);
     assert.equal((await server.add('x')).status, 201);
     assert.equal((await server.add('x'.repeat(40))).status, 413);
     const { servers } = JSON.parse(await server.text('/openapi.json'));

@@ -92,6 +92,36 @@ syncBuiltinESMExports();`,
 );
 
 testInFolder(
+  'C75 the 9.5 s of the shutdown begin after a longer drain',
+  {
+    // The drain takes no time, and calls each timer that would have ended meanwhile.
+    'preload.mjs': `import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers';
+import promises from 'node:timers/promises';
+const { setTimeout } = timers;
+let isDraining = false;
+const ends = [];
+process.on('SIGTERM', () => (isDraining = true));
+timers.setTimeout = (callback, ms, ...args) => {
+  if (isDraining && ms < 20_000) ends.push(callback);
+  return setTimeout(callback, ms, ...args);
+};
+promises.setTimeout = async (ms) => {
+  if (ms === 20_000) for (const end of ends) end();
+};
+syncBuiltinESMExports();`,
+  },
+  async (here) => {
+    const server = await here.start('--storage memory: --drain 20', preloading(here));
+    await server.stopCleanly();
+    assert.deepEqual(
+      server.log.slice(1).map(({ msg }) => msg),
+      ['draining', 'stopping'],
+    );
+  },
+);
+
+testInFolder(
   'clears every timer when it closes with open connections',
   {
     'embedding.mjs': `import { createHook } from 'node:async_hooks';

@@ -156,10 +156,10 @@ describe('the shutdown', { concurrency: 8 }, () => {
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     testInFolder(
-      `${signal} exits with 0 at once while the storage is still opening`,
+      `${signal} exits with 0 at once while the storage is still opening, also with --drain`,
       async (here, t) => {
         const silent = await silentDatabase(t);
-        const server = here.begin(`--storage ${silent.url}`);
+        const server = here.begin(`--storage ${silent.url} --drain 30`);
         await silent.connected;
         const sentAt = performance.now();
         const { code, stdout, stderr } = await server.end(signal);
