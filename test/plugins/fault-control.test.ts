@@ -441,6 +441,23 @@ test('C83 set, rules, requests and reset control the petstore that uses the plug
   assert.deepEqual(faults.requests(), []);
 });
 
+test('C83 set and requests control the petstore that stays open', async () => {
+  for (const isOlderClosed of [true, false]) {
+    const faults = faultsPlugin();
+    const both = [1, 2].map(() => createPetstore({ keys: [key], plugins: [faults] }));
+    const [closed, open] = isOlderClosed ? both : both.toReversed();
+    await closed?.close();
+    faults.set([{ fault: 'status=503' }]);
+    const response = await open?.fetch('http://any/v1/pets', { headers: keyHeaders });
+    assert.equal(response?.status, 503);
+    assert.deepEqual(
+      faults.requests().map(({ status }) => status),
+      [503],
+    );
+    await open?.close();
+  }
+});
+
 test('C83 mistakes are TypeErrors, and change nothing', async (t) => {
   const faults = faultsPlugin();
   const petstore = createPetstore({ keys: [key], plugins: [faults] });
@@ -519,6 +536,10 @@ test('C87 a reset sets the clock, from which sunset, Date, journal and keys foll
   const [first] = await journal(port);
   const late = Date.parse(first?.time ?? '') - Date.parse(sunset);
   assert.ok(late >= 0 && late < 120_000, first?.time);
+
+  // RFC 3339 allows lowercase.
+  assert.equal((await resetTo(port, `{"clock":"${sunset.toLowerCase()}"}`)).status, 204);
+  await expectResponse(port, 'GET /v1/pets/1', '404 not_found');
 
   await resetTo(port, '{"clock":"2030-12-05T12:00:00+00:00"}');
   await expectResponses(port, [

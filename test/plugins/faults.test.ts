@@ -615,7 +615,9 @@ test('C61 a delay ends if its fetch is aborted, and its request is carried out',
   await close();
 });
 
-test('C61 close ends delays, and many delays cause no warning of Node', async () => {
+test('C61 close ends delays and their timers, and many delays cause no warning of Node', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const timersBefore = timers();
   const warnings: Error[] = [];
   const hear = (warning: Error) => void warnings.push(warning);
   process.on('warning', hear);
@@ -634,6 +636,8 @@ test('C61 close ends delays, and many delays cause no warning of Node', async ()
   await close();
   assert.ok(performance.now() - from < 6_000);
   for (const response of await Promise.all(waiting)) assert.equal(response.status, 201);
+  // A timer would keep the process from ending.
+  assert.ok(timers() <= timersBefore, `${timers()} timers, ${timersBefore} before`);
   process.off('warning', hear);
   assert.deepEqual(warnings, []);
 });
