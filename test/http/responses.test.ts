@@ -191,6 +191,8 @@ test('C59 responds 503 to all that needs the storage once it is closed, even to 
   const [, ...ways] = await everyTransport(t, { petstore, port });
   for (let times = 0; times < 3; times++) await expectResponse(port, full, `200 [${firstPetJson}]`);
   await petstore.close();
+  // A late drain must not open the petstore again.
+  petstore.drain();
   const post = { method: 'POST', body: petJson };
   for (const sendRequest of ways)
     for (const [path, status, init] of [

@@ -2,6 +2,7 @@
 // the test delays.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Registry } from 'prom-client';
 import { fileStorage } from '../../dist/index.js';
 import { metricsPlugin } from '../../dist/plugins/metrics.js';
 import { add, start } from '../support/fixture.js';
@@ -148,6 +149,18 @@ test('each petstore counts its own requests, also after another petstore closed'
   const [value] = await scrape(one.port);
   assert.equal(value('http_requests_total', route), 3);
   assert.equal(value('petstore_pets'), 0);
+});
+
+test('C88 metrics with a registry count only requests without a store', async (t) => {
+  const shared = [metricsPlugin({ registry: new Registry() })];
+  const { port } = await start(t, { keys: ['a', 'b'], isolate: true, plugins: shared });
+  for (const key of ['a', 'b'])
+    await expectResponse(port, 'GET /v1/pets', 200, { authorization: `Bearer ${key}` });
+  await expectResponse(port, 'GET /v1/pets', 401, noKey);
+  const [value] = await scrape(port);
+  const list = { method: 'GET', route: '/v1/pets' };
+  assert.equal(value('http_requests_total', { ...list, status: '200' }), undefined);
+  assert.equal(value('http_requests_total', { ...list, status: '401' }), 1);
 });
 
 test('--plugin metrics serves metrics, or exits with 2 and one line without its library', async (t) => {
