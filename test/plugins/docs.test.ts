@@ -187,7 +187,7 @@ test('C58 /docs and its files need no key, and their policy forbids inline scrip
     const expectedHeaders = { 'Content-Type': type, 'Cache-Control': caching };
     const response = await expectResponse(port, `GET /docs${file}`, 200, noKey, expectedHeaders);
     const policy = header(response, 'Content-Security-Policy') ?? '';
-    assert.match(policy, /default-src 'none'; script-src 'self';/);
+    assert.match(policy, /default-src 'none'; script-src 'self';.*; frame-ancestors 'none'$/);
     assert.doesNotMatch(policy, /unsafe|https?:|\*/);
     if (file === '')
       assert.doesNotMatch(response.body, /<script>|<script [^>]*>[^<]|<style| on\w+=/);

@@ -307,6 +307,11 @@ test('a download has the bytes of every pet, waits when it is asked, and goes on
   };
   await assert.rejects(new Download().run({ ...options, request: busy }), { message: 'Busy.' });
   assert.equal(waits.length, 6);
+  // Each page may have as many waits.
+  let refusals = 0;
+  const often = async (query: string) => (++refusals % 6 === 0 ? request(query) : busy());
+  const whole: Blob = await new Download().run({ ...options, request: often });
+  assert.deepEqual([await whole.text(), waits.length], [await file.text(), 21]);
   const endless = async () => ({ text: '[]', body: [], next: 'limit=100' });
   await assert.rejects(new Download().run({ ...options, request: endless }), /does not end/);
 });

@@ -226,6 +226,8 @@ test(
     assert.ok(await page.getByRole('heading', { name: 'Pets', exact: true }).isHidden());
     await own.giveKey(` ${key} `);
     assert.deepEqual(await own.rows(1), ['1\t<b>Rex</b>\t5\t']);
+    // The field is shown again once the key is forgotten.
+    assert.equal(await page.getByLabel('Your key').inputValue(), '');
     await page.reload();
     assert.equal((await own.rows(1)).length, 1);
     // The key is kept for this tab only.
@@ -759,6 +761,13 @@ test(
     await own.follow('46');
     assert.deepEqual(await own.rows(46), ['46\tRex\t1\t']);
     await own.isFocused('#rows tr');
+    assert.equal(await page.locator('#new tr').count(), 0);
+
+    // Another person may enter the next key.
+    await own.press('Forget the key');
+    await page.goto(`${page.url().split('#')[0]}#`);
+    await own.giveKey();
+    await own.rows(1);
     assert.equal(await page.locator('#new tr').count(), 0);
 
     await own.goToId('17');
