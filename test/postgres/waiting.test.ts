@@ -110,23 +110,50 @@ describe('a start while the database is away', { skip: withoutServer() }, () => 
     await Promise.all(waits);
   });
 
-  test('a start waits while the machine has no free port, file or buffer', async (t) => {
-    const pool = await poolOf(t);
-    const connect = pool.connect.bind(pool);
-    const codes = ['EAGAIN', 'EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS'];
-    Reflect.set(pool, 'connect', () => {
-      const code = codes.shift();
-      return code === undefined
-        ? connect()
-        : Promise.reject(Object.assign(new Error(code), { code }));
+  const transient: Readonly<Record<string, readonly string[]>> = {
+    'the machine has no free port, file or buffer': [
+      'EAGAIN',
+      'EMFILE',
+      'ENFILE',
+      'EADDRNOTAVAIL',
+      'ENOBUFS',
+    ],
+    'the host is unknown or unreachable': [
+      'ENOTFOUND',
+      'EAI_AGAIN',
+      'ECONNREFUSED',
+      'ECONNRESET',
+      'ETIMEDOUT',
+      'EHOSTUNREACH',
+      'ENETUNREACH',
+    ],
+    'the database is full or stopping, or a table is locked': [
+      '08006',
+      '40001',
+      '53300',
+      '55P03',
+      '57014',
+      '57P01',
+    ],
+  };
+  for (const [why, codes] of Object.entries(transient))
+    test(`a start waits while ${why}`, async (t) => {
+      const pool = await poolOf(t);
+      const connect = pool.connect.bind(pool);
+      const left = [...codes];
+      Reflect.set(pool, 'connect', () => {
+        const code = left.shift();
+        return code === undefined
+          ? connect()
+          : Promise.reject(Object.assign(new Error('failed'), { code }));
+      });
+      const storage = await waitForDatabase(
+        () => postgresStorage(pool),
+        () => undefined,
+      );
+      await storage.close();
+      assert.deepEqual(left, []);
     });
-    const storage = await waitForDatabase(
-      () => postgresStorage(pool),
-      () => undefined,
-    );
-    await storage.close();
-    assert.deepEqual(codes, []);
-  });
 
   test('F12 a seed waits for a database that is unreachable or ends its sessions', async (t) => {
     const { url, far, proxy } = await proxied(t);
@@ -323,14 +350,16 @@ describe('URLs of a database', () => {
         new TLSSocket(socket, { isServer: true, ...certificate }).on('error', () => undefined);
       }),
     );
-    for (const [search, message] of [
-      [`&sslrootcert=${here.at('ca.pem')}`, /for another host; write a host of/],
-      ['', /name its authority/],
-    ] as const)
-      await assert.rejects(postgresStorage(`${url}?sslmode=verify-full${search}`), {
-        ...unusable,
-        message,
-      });
+    for (const mode of ['verify-full', 'verify-ca', 'require', 'prefer'])
+      for (const [search, message] of [
+        [`&sslrootcert=${here.at('ca.pem')}`, /for another host; write a host of/],
+        ['', /name its authority/],
+      ] as const)
+        await assert.rejects(
+          postgresStorage(`${url}?sslmode=${mode}${search}`),
+          { ...unusable, message },
+          mode,
+        );
 
     const pool = await poolOf(t);
     for (const [code, message] of [
