@@ -243,6 +243,18 @@ describe('PostgreSQL', { skip: withoutDatabase() }, () => {
     }
   });
 
+  test('gives a batch of one long pet more time, and no other batch', async (t) => {
+    const { sql, storage } = await openNew(t);
+    await sql(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.status = current_setting('statement_timeout'); RETURN NEW; END $$;
+      CREATE TRIGGER noting BEFORE INSERT ON petstore_pets FOR EACH ROW EXECUTE FUNCTION note()`);
+    const long = { ...rex, name: 'x'.repeat(70_000) };
+    for (const batch of [[long, long], [long], [rex]])
+      await Promise.all(batch.map((pet) => storage.insert(pet)));
+    const timeouts = await sql('SELECT status FROM petstore_pets ORDER BY id');
+    assert.deepEqual(timeouts.split('\n'), ['3s', '3s', '13s', '3s']);
+  });
+
   test('logs the error of each address if no address of a host accepts', async (t) => {
     const pool = await poolOf(t);
     const logged: unknown[] = [];

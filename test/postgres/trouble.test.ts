@@ -101,11 +101,20 @@ const named = `convert_from(json, 'UTF8')::jsonb ->> 'name' <> ''`;
 const nobody = { ...rex, name: '' };
 
 describe('a failed statement', { skip: withoutDatabase() }, () => {
-  for (const severity of ['PANIC', 'FATAL', 'PANIK']) {
-    test(`a batch is reported as stored after a commit and a ${severity}`, async (t) => {
+  for (const [severity, code] of [
+    ['PANIC', '53100'],
+    ['FATAL', '53100'],
+    ['PANIK', '53100'],
+    ['ERROR', '08006'],
+    ['ERROR', '40003'],
+    ['ERROR', '57P01'],
+    ['ERROR', '58030'],
+    ['ERROR', 'XX000'],
+  ] as const) {
+    test(`a batch is reported as stored after a commit and ${severity} ${code}`, async (t) => {
       const { url, storage, proxy } = await openFar(t);
       await expectAdded(storage, 1n);
-      proxy.fault = { S: severity, C: '53100', M: 'full' };
+      proxy.fault = { S: severity, C: code, M: 'failed' };
       const adding = Promise.all([storage.insert(rex), storage.insert(tom)]);
       await until('a fault', () => proxy.repliesLost > 0);
       proxy.fault = undefined;
@@ -224,6 +233,23 @@ describe('a failed statement', { skip: withoutDatabase() }, () => {
     assert.equal(await sql('SELECT count(*) FROM petstore_writers'), '1');
     assert.deepEqual(logged, ['error the database cannot be written to']);
     await expectAdded(storage, 2n);
+  });
+
+  test('a batch is repeated after a serialization failure and a deadlock', async (t) => {
+    const { sql, storage, logged } = await openNew(t);
+    await sql('CREATE SEQUENCE calls');
+    // The sequence counts the calls of transactions that are undone, too.
+    const [begin] = trigger(
+      `CASE nextval(TG_TABLE_SCHEMA || '.calls')
+        WHEN 1 THEN RAISE 'no' USING ERRCODE = '40001';
+        WHEN 2 THEN RAISE 'no' USING ERRCODE = '40P01';
+        ELSE RETURN NEW;
+      END CASE;`,
+      'BEFORE INSERT',
+    );
+    await sql(begin);
+    await expectAdded(storage, 1n);
+    assert.deepEqual(logged, []);
   });
 
   test('a missing status stays missing under array_nulls=off', async (t) => {
@@ -575,6 +601,27 @@ describe('outages in the log', { skip: withoutDatabase() }, () => {
     await sql(end);
     await storage.insert(rex);
     await assertAlternating(logged, 'be written to', since);
+  });
+
+  test('a read is repeated once if its connection is lost within a second', async (t) => {
+    const pool = await poolOf(t);
+    let losses = 0;
+    let now = 0;
+    intercept(pool, ({ text }, send) => {
+      if (losses === 0 || !text.includes('petstore_pets')) return send();
+      losses--;
+      now += 1_000;
+      return Promise.reject(new Error('Connection terminated unexpectedly'));
+    });
+    const storage = await open(t, pool);
+    await expectAdded(storage, 1n);
+    now = performance.now();
+    t.mock.method(performance, 'now', () => now);
+    losses = 1;
+    assert.equal((await storage.get(1n))?.id, 1n);
+    losses = 2;
+    await assert.rejects(storage.get(1n), unavailable);
+    assert.equal(losses, 0);
   });
 
   test('a read whose connection is lost after a second is not repeated', async (t) => {
