@@ -132,12 +132,13 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const made = await tablesOf(url);
     await expectAdded(storage, 1n);
     await sql('DROP INDEX petstore_pets_sold');
-    await sql('UPDATE petstore_schema SET version = 1');
+    const earlier = tablesVersion - 1;
+    await sql(`UPDATE petstore_schema SET version = ${earlier} WHERE name = 'tables'`);
     await assert.rejects(postgresStorage(url), {
       ...unusable,
-      message: /tables of version 1, and version \d+ is needed; run `petstore migrate/,
+      message: new RegExp(`tables of version ${earlier}, and .* is needed; run \`petstore migrate`),
     });
-    assert.equal((await migratePostgres(url)).from, 1);
+    assert.equal((await migratePostgres(url)).from, earlier);
     assert.deepEqual(await tablesOf(url), made);
     await expectAdded(storage, 2n);
   });
@@ -146,12 +147,14 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const here = new WorkingFolder(t);
     const url = await newDatabase();
     const before = await here.start(`--storage ${url}`);
-    await query(url, 'UPDATE petstore_schema SET version = 1000');
-    const refusal =
-      /^the database has tables of version 1000, and this program serves none above \d+; use the later program/;
+    const later = tablesVersion + 1;
+    await query(url, `UPDATE petstore_schema SET version = ${later}`);
+    const refusal = new RegExp(
+      `^the database has tables of version ${later}, and this program serves none above ${tablesVersion}; use the later program`,
+    );
     for (const line of ['--port 0', '--dev', 'migrate'])
       await here.refuses(`${line} --storage ${url}`, 3, refusal);
-    assert.equal(await linesOf(url, 'SELECT DISTINCT version FROM petstore_schema'), '1000');
+    assert.equal(await linesOf(url, 'SELECT DISTINCT version FROM petstore_schema'), `${later}`);
     assert.equal((await before.add('Rex')).status, 201);
   });
 
@@ -159,11 +162,12 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
     const here = new WorkingFolder(t);
     const url = await newDatabase();
     const before = await here.start(`--storage ${url}`);
-    // A migration of a later version, while the server runs.
+    // A migration of a later version, while the server runs. Older programs cannot serve its tables.
     await query(
       url,
       `ALTER TABLE petstore_pets ADD COLUMN breed text;
-       UPDATE petstore_schema SET version = ${tablesVersion + 1} WHERE name = 'tables'`,
+       UPDATE petstore_schema SET version = ${tablesVersion + 1} WHERE name = 'tables';
+       UPDATE petstore_schema SET version = ${tablesVersion} WHERE name = 'petstore'`,
     );
     assert.equal((await before.add('Rex')).status, 201);
     const after = await here.start(`--storage ${url}`);
@@ -177,12 +181,14 @@ describe('petstore migrate', { skip: withoutDatabase() }, () => {
 
   test('a server on tables of an earlier version exits with 3 and names migrate', async (t) => {
     const url = await newDatabase();
-    await query(url, 'UPDATE petstore_schema SET version = 10');
-    const told =
-      /^the database has tables of version 10, and version \d+ is needed; run `petstore mi/;
+    const earlier = tablesVersion - 1;
+    await query(url, `UPDATE petstore_schema SET version = ${earlier}`);
+    const told = new RegExp(
+      `^the database has tables of version ${earlier}, and version ${tablesVersion} is needed; run \`petstore mi`,
+    );
     const here = new WorkingFolder(t);
     await here.refuses(`--storage ${url}`, 3, told);
-    await assert.rejects(postgresStorage(url), { ...unusable, version: 10, message: told });
+    await assert.rejects(postgresStorage(url), { ...unusable, version: earlier, message: told });
   });
 
   test('--dev creates the tables by itself', async (t) => {
