@@ -31,6 +31,7 @@ import {
   untilWaiting,
   unusable,
 } from './scene.js';
+import { mockTimeouts } from '../support/timers.js';
 import { until } from '../support/waiting.js';
 
 async function countIn(url: string): Promise<number> {
@@ -204,12 +205,17 @@ describe('copy and PostgreSQL', { skip: withoutDatabase() }, () => {
     await (await opening).close();
   });
 
-  test('opening the source of a copy writes nothing', async (t) => {
+  test('opening the source of a copy writes nothing, not even after a while', async (t) => {
     const pool = await poolOf(t, { max: 1 });
     const statements = statementsOf(pool);
     for (const isSource of [true, false]) {
+      const timeouts = mockTimeouts(t);
       const storage = await open(t, pool, { isSource });
       await storage.list({ limit: 1 });
+      // A server deletes expired idempotency keys after 10 s.
+      timeouts.tick(10_000);
+      timeouts.reset();
+      await storage.close();
       assert.equal(
         statements.some(({ text }) => text.includes('INSERT')),
         !isSource,
@@ -328,6 +334,18 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
     proxy.cut();
     assert.equal(await adding, 3);
     assert.deepEqual(await namesIn(url), ['0', '1', '2']);
+  });
+
+  test('F11 adds no pet of a batch if a trigger drops one of them', async (t) => {
+    const { url, target } = await importing(t);
+    await query(
+      url,
+      `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+       CREATE TRIGGER dropping BEFORE INSERT ON petstore_pets FOR EACH ROW WHEN (NEW.id = 2)
+       EXECUTE FUNCTION nothing()`,
+    );
+    await assert.rejects(target.add(draftsOf(3)), { ...unusable, message: /2 rows kept of an/ });
+    await expectStored(url, 0);
   });
 
   test('F11 adds each pet once in concurrent and repeated imports', async (t) => {

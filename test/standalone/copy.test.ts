@@ -365,6 +365,20 @@ describe('copyPets', () => {
     );
   });
 
+  test('copies pets of over 4 MiB one by one', async (t) => {
+    const long = { name: 'x'.repeat(2 ** 22), categoryId: 1n };
+    const from = memoryStorage({ pets: [long, long] });
+    const { texts = assert.fail() } = from;
+    // A storage that bounds its pages in bytes.
+    const list: typeof texts.list = (query) => texts.list({ ...query, limit: query.limit && 1 });
+    const batches: number[] = [];
+    await copyChanged(join(folder(t), 'b'), { ...from, texts: { ...texts, list } }, (pets) => {
+      batches.push(pets.length);
+      return pets;
+    });
+    assert.deepEqual(batches, [1, 1]);
+  });
+
   test('rejects ids that the target already has', async (t) => {
     const path = join(folder(t), 'b');
     const target = await fileTarget(path);
