@@ -558,6 +558,18 @@ describe('check FILE', { concurrency: 4 }, () => {
   );
 
   testInFolder(
+    'F3 --salvage leaves no part of the new file if the disk is full',
+    { 'bad.jsonl': Array.from({ length: 4_000 }, (_, index) => pet(index + 1)).join('') },
+    async (here) => {
+      // The file limit would also apply to the file of the coverage.
+      const env = { NODE_V8_COVERAGE: '' };
+      const line = 'ulimit -f 100; exec "$0" "$1" check bad.jsonl --salvage new.jsonl';
+      assertRefused(await here.shell(line, env).ended, 2, /new\.jsonl cannot be used/);
+      assert.deepEqual(here.names(), ['bad.jsonl']);
+    },
+  );
+
+  testInFolder(
     'F3 --salvage prints one line for each range of lines left out for the same reason',
     async (here) => {
       const good = (text: string): string => batch(0, text);

@@ -1,6 +1,14 @@
 // Tests the path, the mode and copies of a storage file (F7 to F9).
 import assert from 'node:assert/strict';
-import { chmodSync, constants, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  constants,
+  existsSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileStorage } from '../../dist/file/index.js';
@@ -66,6 +74,17 @@ test('F7 refuses a folder without write permission', async () => {
     // Otherwise only root could remove the folder's content.
     chmodSync(folder, 0o755);
   }
+});
+
+test('F7 refuses a broken link, and does not create the file that it names', async () => {
+  const folder = dirname(fileWith(''));
+  const [link, target] = [join(folder, 'link'), join(folder, 'target')];
+  symlinkSync(target, link);
+  await assert.rejects(fileStorage(link), {
+    ...unusable,
+    message: /it is a broken or circular li/,
+  });
+  assert.ok(!existsSync(target));
 });
 
 test('F8 creates a file of mode 600 in a folder of mode 700 and syncs both names', async () => {
