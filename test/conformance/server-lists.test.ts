@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { listRules } from '../../dist/conformance/index.js';
 import { root } from '../support/process.js';
 import { withTables } from './servers/table.js';
-import { emptyStores, proxies, slowServer } from './servers/wrong-servers.js';
+import { emptyStores, proxies, slowServers } from './servers/wrong-servers.js';
 import { parts } from './wrong-server-tests.js';
 
 test('docs/verify.md has the tables of the servers', () => {
@@ -16,7 +16,7 @@ test('docs/verify.md has the tables of the servers', () => {
 
 test('each rule of verify has a wrong server at its lowest level', () => {
   const found = new Set(
-    [...emptyStores, ...proxies, slowServer].map(({ number, level }) => `${number} ${level}`),
+    [...emptyStores, ...proxies, ...slowServers].map(({ number, level }) => `${number} ${level}`),
   );
   const rules = listRules({ slow: true }).map(({ number, level }) => `${number} ${level}`);
   assert.deepEqual(

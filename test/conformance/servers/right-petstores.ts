@@ -136,6 +136,12 @@ export const rightPetstores: readonly RightPetstore[] = [
     },
   })),
   right('sends lowercase headers and chunked, pretty JSON', () => ({ write: writeChunked })),
+  right('names the charset of its JSON', (petstore) => ({
+    ok: (status, body, headers = {}) => {
+      const type = { 'Content-Type': 'application/json; charset=utf-8' };
+      return PlainPetstore.prototype.ok.call(petstore, status, body, { ...type, ...headers });
+    },
+  })),
   right('sends interim responses before each response', (petstore) => ({
     write: (response, reply, method) => {
       response.socket?.write(
@@ -159,6 +165,10 @@ export const rightPetstores: readonly RightPetstore[] = [
   right(
     'has unique names',
     refusing((petstore, _, name) => petstore.pets.some((pet) => pet.name === name)),
+  ),
+  right(
+    'refuses names of over 100 characters',
+    refusing((_, __, name) => name.length > 100),
   ),
   right('redirects /v1 to /api/v2', () => ({
     basePath: '/api/v2',

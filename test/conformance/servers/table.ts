@@ -2,13 +2,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { rightPetstores } from './right-petstores.js';
-import { emptyStores, proxies, slowServer } from './wrong-servers.js';
+import { emptyStores, proxies, slowServers } from './wrong-servers.js';
 
 const fences = /(<!-- servers -->\n)[\s\S]*(<!-- \/servers -->)/;
 
 /** Returns the document with the tables of the servers. */
 export function withTables(document: string): string {
-  const wrong = [...emptyStores, ...proxies, slowServer].map(
+  const wrong = [...emptyStores, ...proxies, ...slowServers].map(
     ({ number, level, does }) => `| ${number} | \`${level}\` | ${does} |`,
   );
   const right = rightPetstores.map(({ level, is }) => `| \`${level}\` | ${is} |`);

@@ -22,6 +22,10 @@ const with400In = (status: 408 | 413 | 431 | 501): Fault => ({
           .replace(`"status":${status}`, '"status":400')
       : bytes,
 });
+/** The bytes of a response to a malformed request, after which the connection stays open. */
+const badRequest =
+  'HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 57\r\n\r\n' +
+  '{"code":"bad_request","message":"malformed","status":400}';
 /** Returns a fault that removes a header from responses. */
 export const withoutHeader = (name: string): Fault =>
   inResponses(new RegExp(`^${name}: .*\r\n`, 'gim'), '');
@@ -57,12 +61,34 @@ export const wrongProxies: readonly WrongProxy[] = [
     },
   ],
   ['C6', 'sends no Link', inResponses(/^Link: <[^>]*limit=2.*\r\n/gm, '')],
+  ['C6', 'leaves the filter out of Link', inResponses(/^(Link: <[^>]*)status=\w+&/gm, '$1')],
+  [
+    'C6',
+    'sends a Link with a page that has no pets',
+    {
+      response: (bytes) =>
+        bytes.replace(
+          /^(HTTP\/1\.1 200 OK\r\n)(?=.*\r\n\r\n\[\]$)/s,
+          '$1Link: </v1/pets?limit=20&after=9223372036854775806>; rel="next"\r\n',
+        ),
+    },
+  ],
   ['C12', 'does not decode a path', inRequests('/%70ets', '/petz')],
   ['C18', 'responds with 400 to an unknown method', with400In(501)],
   [
     'C21',
     'returns unknown members',
     inResponses(/^(HTTP\/1\.1 201 .*)(?="categoryId":)/gs, '$1"extra":1,'),
+  ],
+  [
+    'C21',
+    'takes the id of a new pet from the request',
+    {
+      response: (bytes, request) => {
+        const [, id] = /\r\n\r\n\{"id":(\d+)/.exec(request) ?? [];
+        return id === undefined ? bytes : bytes.replace(/(?<=\{"id":)\d+/, id);
+      },
+    },
   ],
   ['C25', 'trims a name', inRequests('"name":" a "', '"name":"a"')],
   [
@@ -118,6 +144,11 @@ export const wrongProxies: readonly WrongProxy[] = [
       response: (bytes) =>
         bytes.includes('"invalid_json"') ? bytes.replaceAll('400', '500') : bytes,
     },
+  ],
+  [
+    'C26',
+    'says of a body that is not JSON that its members are wrong',
+    inResponses('"invalid_json"', '"invalid_body"'),
   ],
   ['C33', 'sends no Sunset', withoutHeader('Sunset')],
   [
@@ -205,7 +236,18 @@ export const wrongProxies: readonly WrongProxy[] = [
     },
   ],
   ['C42', 'accepts the first of two Hosts', inRequests('Host: a\r\nHost: a\r\n', 'Host: a\r\n')],
+  [
+    'C42',
+    'sends more after its response to a request with two lengths',
+    {
+      endless: (request) =>
+        request.includes('Content-Length: 27\r\nContent-Length: 5\r\n')
+          ? { begin: badRequest, repeat: badRequest }
+          : undefined,
+    },
+  ],
   ['C47', 'lets caches keep responses', withoutHeader('Cache-Control')],
+  ['C47', 'lets browsers guess a media type', withoutHeader('X-Content-Type-Options')],
   ['C57', 'forgets idempotency keys', inRequests(/^Idempotency-Key: [0-9a-f-]{36}\r\n/gm, '')],
   ['C2', 'accepts 05 as a limit', inRequests('limit=05 ', 'limit=5 ')],
   [
@@ -285,5 +327,21 @@ export const wrongProxies: readonly WrongProxy[] = [
   ],
 ];
 
-/** A proxy that breaks a rule which is checked only if the option `slow` is true. */
-export const slowProxy: WrongProxy = ['C44', 'responds with 400 to a late request', with400In(408)];
+/** Proxies that break a rule which is checked only if the option `slow` is true. */
+export const slowProxies: readonly WrongProxy[] = [
+  ['C44', 'responds with 400 to a late request', with400In(408)],
+  [
+    'C44',
+    'responds with 408 to a request that is not late',
+    {
+      request: (bytes) => (bytes === 'GE' ? 'garbage\r\n\r\n' : bytes),
+      response: (bytes, request) =>
+        request === 'GE'
+          ? bytes
+              .replace('400 Bad Request', '408 Request Timeout')
+              .replace('"bad_request"', '"request_timeout"')
+              .replace('"status":400', '"status":408')
+          : bytes,
+    },
+  ],
+];

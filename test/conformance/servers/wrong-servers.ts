@@ -6,7 +6,7 @@ import type { WrongPetstore } from './faults.js';
 import { startPlain, type PlainPetstore } from './plain-petstore.js';
 import { subtlePetstores } from './subtle-petstores.js';
 import { wrongPetstores } from './wrong-petstores.js';
-import { slowProxy, wrongProxies, type WrongProxy } from './wrong-proxies.js';
+import { slowProxies, wrongProxies, type WrongProxy } from './wrong-proxies.js';
 
 /** A wrong server with the rule that it breaks. */
 export interface WrongServer {
@@ -67,5 +67,5 @@ export const filledStores = wrongPetstores.map((each) => ({
 /** The proxies before our petstore. */
 export const proxies = wrongProxies.map(behindProxy);
 
-/** The proxy before our petstore whose rule takes half a minute. */
-export const slowServer = behindProxy(slowProxy);
+/** The proxies before our petstore whose rule takes half a minute. */
+export const slowServers = slowProxies.map(behindProxy);
