@@ -62,4 +62,10 @@ test('fails the test of a broken rule with the request, the response and a comma
   assert.ok(!reports[0]?.includes(key), 'the key is in the report');
   const others = [...messages.values()].filter((message) => /not tried: /.test(message));
   assert.ok(others.length > 0, 'no rule depends on S1');
+
+  const skipped: string[] = [];
+  const context = { skip: (reason: string) => skipped.push(`Error: not tried: ${reason}`) };
+  const options = { url, key, level: 'specification', allowUntried: true } as const;
+  await runTests(options, context);
+  assert.deepEqual(skipped, others, 'the same rules are skipped if that is allowed');
 });

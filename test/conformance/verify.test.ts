@@ -69,7 +69,11 @@ test('verify prints no key in any format, however the server repeats it', async 
   const proxied = await startWrong(t, {
     port,
     response: (bytes, request) =>
-      bytes.replace(/\{"code.*\}$/s, () => `{"echo":${JSON.stringify(request)}}`),
+      bytes.replace(/\{"code.*\}$/s, () => {
+        const [, given = ''] = /^Authorization: (.*)\r$/im.exec(request) ?? [];
+        const echo = [given, given.toUpperCase(), given.toLowerCase(), request];
+        return `{"echo":${JSON.stringify(echo)}}`;
+      }),
   });
   for (const format of ['text', 'json', 'junit', 'markdown']) {
     const args = ['verify', proxied, '--format', format];
@@ -79,7 +83,8 @@ test('verify prints no key in any format, however the server repeats it', async 
     });
     assert.equal(code, 1, stderr);
     const base64 = Buffer.from(`${secret}:`).toString('base64');
-    for (const form of [secret, secret.slice(1), base64, encodeURIComponent(secret)])
+    const otherCases = [secret.toUpperCase(), secret.toLowerCase()];
+    for (const form of [secret, secret.slice(1), base64, encodeURIComponent(secret), ...otherCases])
       for (const text of [form, JSON.stringify(form).slice(1, -1), form.replace('"', '&quot;')])
         assert.ok(!`${stdout}${stderr}`.includes(text), `${format} contains ${text}`);
   }
