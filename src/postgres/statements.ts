@@ -170,7 +170,7 @@ export interface Table {
 
   /**
    * Adds the texts $5 with the ids $3 and the statuses $4, and raises the counter from $1 to $2. If
-   * the counter is not $1, it does nothing and returns no row.
+   * the counter is not $1, it does nothing and returns no row. It fails if a row was not stored.
    */
   readonly adoptBatch: string;
 
@@ -400,6 +400,7 @@ END`)} AS last_id,
     const bytesSoFar = `pg_catalog.sum(${plus(bytes, '1')})
     OVER (ORDER BY id ROWS UNBOUNDED PRECEDING)`;
     const position = 'pg_catalog.row_number() OVER (ORDER BY id)';
+    const adopted = countOf(`pg_catalog.unnest(${list('$3', 'int8')}) AS ids (id)`);
 
     return {
       counter,
@@ -418,8 +419,12 @@ FROM ${counters} WHERE ${equal('name', text('$1'))}`,
   INSERT INTO ${target}
   FROM taken, ${unnest(list('$3', 'int8'), list('$4', 'text'), list('$5', 'bytea'))}
     AS adopted (id, status, json)
+  RETURNING id
 )
-SELECT ${text('last_id')} AS last_id FROM taken`,
+SELECT ${text(`CASE
+  WHEN ${equal(countOf('stored'), adopted)} THEN last_id
+  ELSE ${raise(countOf('stored'), ' rows kept of ', adopted)}
+END`)} AS last_id FROM taken`,
 
       selectOne: `SELECT ${digits}, json FROM ${rows} ${equal('id', int8('$1'))}`,
 

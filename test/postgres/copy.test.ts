@@ -34,6 +34,16 @@ import {
 import { mockTimeouts } from '../support/timers.js';
 import { until } from '../support/waiting.js';
 
+/** Makes a database drop the pet 2 without an error. */
+async function dropPet2(url: string): Promise<void> {
+  await query(
+    url,
+    `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+     CREATE TRIGGER dropping BEFORE INSERT ON petstore_pets FOR EACH ROW WHEN (NEW.id = 2)
+     EXECUTE FUNCTION nothing()`,
+  );
+}
+
 async function countIn(url: string): Promise<number> {
   return Number(await linesOf(url, 'SELECT count(*) FROM petstore_pets'));
 }
@@ -338,12 +348,7 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
 
   test('F11 adds no pet of a batch if a trigger drops one of them', async (t) => {
     const { url, target } = await importing(t);
-    await query(
-      url,
-      `CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-       CREATE TRIGGER dropping BEFORE INSERT ON petstore_pets FOR EACH ROW WHEN (NEW.id = 2)
-       EXECUTE FUNCTION nothing()`,
-    );
+    await dropPet2(url);
     await assert.rejects(target.add(draftsOf(3)), { ...unusable, message: /2 rows kept of an/ });
     await expectStored(url, 0);
   });
@@ -426,6 +431,17 @@ describe('an import into a database', { skip: withoutDatabase() }, () => {
       const pets = await (await server.get('/v1/pets')).text();
       assert.equal(pets, '[{"id":1,"name":"0","categoryId":1},{"id":2,"name":"1","categoryId":1}]');
     }
+  });
+
+  test('F12 adds nothing if a trigger drops a pet of the seed or of a copy', async () => {
+    const url = await newDatabase();
+    await dropPet2(url);
+    const dropped = { ...unusable, message: /2 rows kept of 3/ };
+    await assert.rejects(seedPostgres(url, draftsOf(3), silent), dropped);
+    const target = await postgresTarget(url);
+    await assert.rejects(target.adopt([pet(1), pet(2), pet(3)]), dropped);
+    await target.close();
+    await expectStored(url, 0);
   });
 
   test('F12 adds nothing if the seed fails at its last pet', async () => {
