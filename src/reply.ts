@@ -180,8 +180,7 @@ export async function replyOf(result: HandlerResult): Promise<Reply> {
   const cacheControl = headers.get('cache-control');
   const body =
     result.body === null ? undefined : Buffer.from(await result.arrayBuffer()).toString('latin1');
-  // `fetch` has decoded the body of a response that it received.
-  const isDecoded = result.url !== '';
+  const isDecoded = hasDecodedBody(result);
   const kept = [...headers].filter(
     ([name]) => !separateHeaders.test(name) && !(isDecoded && name === 'content-encoding'),
   );
@@ -191,6 +190,15 @@ export async function replyOf(result: HandlerResult): Promise<Reply> {
     ...(body !== undefined && { body: asByteString(body), contentType }),
     ...(cacheControl !== null && { cacheControl }),
   };
+}
+
+/**
+ * True if `fetch` has decoded the body. Only `fetch` sets `url`, and it decodes at least these
+ * codings.
+ */
+function hasDecodedBody({ url, headers }: Response): boolean {
+  const codings = headers.get('content-encoding') ?? '';
+  return Boolean(url) && /^(?:(?:x-)?gzip|deflate|br|[ ,])+$/i.test(codings);
 }
 
 /** True if the value is a `Response`, also of another realm, as under Jest. */
