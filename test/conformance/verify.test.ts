@@ -11,6 +11,7 @@ import { command } from '../support/command.js';
 import { childEnvironment } from '../support/environment.js';
 import { key, start } from '../support/fixture.js';
 import { assertRefused, freePort, root, StartedProcess } from '../support/process.js';
+import { readXml } from '../support/xml.js';
 import { startWrong } from './wrong-server.js';
 
 /** Runs `verify` with arguments. */
@@ -113,38 +114,6 @@ test('verify reports as JSON, JUnit and Markdown', async (t) => {
   assert.match(markdown.stdout, /^\| C23 \| an int64 .* \| broken \|$/m);
 });
 
-/** The characters that XML allows. */
-const xmlCharacters = /^[\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]*$/u;
-const xmlToken =
-  /<\?xml [^<>]*\?>|<\/(?<end>\w+)>|<(?<start>\w+)(?<values>( \w+="[^"<]*")*)(?<empty>\/)?>|(?<text>[^<>]+)/y;
-const xmlEntities: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"' };
-
-/** Returns the values of attributes and the texts of XML. Fails if the XML is not well-formed. */
-function readXml(xml: string): readonly string[] {
-  assert.match(xml, xmlCharacters);
-  const decoded = (text: string) =>
-    text.replace(/&(?:#(\d+);|(\w+);)?/g, (entity, code?: string, name = '') =>
-      code === undefined
-        ? (xmlEntities[name] ?? assert.fail(entity))
-        : String.fromCodePoint(Number(code)),
-    );
-  const open: string[] = [];
-  const found: string[] = [];
-  for (xmlToken.lastIndex = 0; xmlToken.lastIndex < xml.length; ) {
-    const rest = xml.slice(xmlToken.lastIndex);
-    const { groups } = xmlToken.exec(xml) ?? assert.fail(rest);
-    const { start, end, empty, values = '', text = '' } = groups ?? {};
-    if (start !== undefined && empty === undefined) open.push(start);
-    if (end !== undefined) assert.equal(open.pop(), end);
-    // A reader replaces raw line ends.
-    for (const [, value = ''] of values.matchAll(/"(.*?)"/gs))
-      found.push(decoded(value.replace(/[\t\r\n]/g, ' ')));
-    found.push(decoded(text.replace(/\r\n?/g, '\n')));
-  }
-  assert.deepEqual(open, []);
-  return found;
-}
-
 test('verify --format junit prints well-formed XML for any characters of a response', async (t) => {
   const body = `[<a href="b" c='d'>&amp;]]>\r\n\n\u0000\u001b\ufffe😀`;
   const url = await startWrong(t, {
@@ -157,6 +126,7 @@ test('verify --format junit prints well-formed XML for any characters of a respo
   const { code, stdout } = await verify(url, ...args);
   assert.equal(code, 1, stdout);
   const shown = body.replace(/[\u0000\u001b\ufffe]/g, '\ufffd');
+  // Once in the attribute `message`, and once in a text.
   assert.equal(readXml(stdout).filter((text) => text.includes(shown)).length, 2, stdout);
 });
 

@@ -230,7 +230,7 @@ test('C55 counts a short response as unsent until the socket has taken it', asyn
   says.writableLength = 1;
   await becomeIdle();
   assert.equal(adding.mock.callCount(), 1);
-  await until('its end', () => !unsent.isFull, 5_000);
+  await until('the end of the write', () => !unsent.isFull);
 });
 
 for (const nodeInterface of ['auto', 'documented'] as const)
@@ -253,9 +253,9 @@ for (const nodeInterface of ['auto', 'documented'] as const)
       return socket;
     };
 
-    const late = await begin();
+    const reader = await begin();
     await begin();
-    late.resume();
+    reader.resume();
     await until('the end of the response that is read', () => ends.length > 0);
     // The server sweeps twice a second.
     for (let sweeps = 0; ends.length < 2 && sweeps < 10; sweeps++) {

@@ -1,6 +1,6 @@
 /** Makes the mutants of the folders that store and serve pets, by Stryker. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { root } from '../support/process.js';
 import { mutantsOf, type Place } from './stryker.js';
 
@@ -58,13 +58,12 @@ export function mutatedText({ file, from, to, replacement }: Mutant): string {
 }
 
 /**
- * True if the tests of a folder of src include a test file, such as `http/tls.test.js`. Files in
- * deeper folders, which `make test` does not run either, take too long.
+ * True if the tests of a folder of src include a test file, such as `http/tls.test.js`. Excludes
+ * files in deeper folders, as `make test` does, because they take too long.
  */
 export function mustKill(folder: string, testFile: string): boolean {
-  const [testFolder, ...rest] = testFile.split('/');
   return (testsOf[folder] ?? []).some((each) =>
-    each.includes('/') ? testFile === `${each}.test.js` : testFolder === each && rest.length === 1,
+    each.includes('/') ? testFile === `${each}.test.js` : dirname(testFile) === each,
   );
 }
 

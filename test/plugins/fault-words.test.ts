@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import type { Plugin } from '../../dist/index.js';
 import { faultsPlugin, faultWords } from '../../dist/plugins/faults.js';
 import { newCertificate } from '../support/certificate.js';
+import { patienceMs } from '../support/waiting.js';
 import { assertError, Client, header } from '../support/client.js';
 import { requestBytes, sendRequest, start } from '../support/fixture.js';
 import {
@@ -92,7 +93,8 @@ async function readToEnd(to: number | Client, fault: string, method = 'GET', bod
   const parts = { headers: [`Petstore-Fault: ${fault}`], ...(body === '' ? {} : { body }) };
   const client = typeof to === 'number' ? await Client.connect(to) : to;
   client.send(requestBytes(method, '/v1/pets', parts));
-  await client.ends();
+  await client.ends(patienceMs);
+  assert.ok(client.hasEnded, `the connection has not ended: ${client.received}`);
   return { text: client.received, failure: client.failure };
 }
 

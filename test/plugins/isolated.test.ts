@@ -243,7 +243,7 @@ test('C88 close waits for no request that got no store, and closes the plugins o
     const headers = { Authorization: `Bearer ${token}` };
     assert.equal((await petstore.fetch('http://any/v1/pets', { headers })).status, status);
   }
-  // No timeout ever ends, so that a close that waited for the request would not resolve.
+  // Timeouts never end here, so a close that waited for the failed request would not resolve.
   mockTimeouts(t);
   await petstore.close();
   assert.deepEqual(closed, [undefined, 'a', 'b']);

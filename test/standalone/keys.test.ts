@@ -447,14 +447,15 @@ describe('keys of a running server', { concurrency: 4 }, () => {
       await server.waitForLog('keys read again');
       await accepts('two', 'one');
 
-      here.write(file, '{"keys":[');
+      here.write('new', '{"keys":[');
+      renameSync(here.at('new'), here.at(file));
       const { level, error } = await server.waitForLog(
         'the keys file cannot be used; the old keys stay in use',
       );
       assert.equal(level, 'warn');
       assert.match(String(error), /data\/keys\.json.*Not valid JSON/);
       await accepts('two', 'one');
-      // The operator learns that the file is still invalid.
+      // SIGHUP logs the same reason again.
       server.signal('SIGHUP');
       await until('a second warning', () => warningsOf(server) === 2);
       rmSync(here.at(file));

@@ -94,7 +94,7 @@ syncBuiltinESMExports();`,
 testInFolder(
   'C75 the 9.5 s of the shutdown begin after a longer drain',
   {
-    // The drain takes no time, and calls each timer that would have ended meanwhile.
+    // Ends the drain at once, and fires each timer that would have fired during it.
     'preload.mjs': `import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers';
 import promises from 'node:timers/promises';

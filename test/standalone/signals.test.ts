@@ -154,12 +154,16 @@ describe('the shutdown', { concurrency: 8 }, () => {
     },
   );
 
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const [signal, drain] of [
+    ['SIGTERM', ''],
+    ['SIGTERM', ' --drain 30'],
+    ['SIGINT', ' --drain 30'],
+  ] as const) {
     testInFolder(
-      `${signal} exits with 0 at once while the storage is still opening, also with --drain`,
+      `${signal} exits with 0 at once while the storage is still opening${drain && `, with${drain}`}`,
       async (here, t) => {
         const silent = await silentDatabase(t);
-        const server = here.begin(`--storage ${silent.url} --drain 30`);
+        const server = here.begin(`--storage ${silent.url}${drain}`);
         await silent.connected;
         const sentAt = performance.now();
         const { code, stdout, stderr } = await server.end(signal);
