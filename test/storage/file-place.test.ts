@@ -97,6 +97,11 @@ test('F8 creates a file of mode 600 in a folder of mode 700 and syncs both names
       folders.set(descriptor, name);
       return descriptor;
     },
+    // The second call fails as if another process that starts had created the folder.
+    makeFolder: async (...folder) => {
+      await nodeDisk.makeFolder(...folder);
+      await nodeDisk.makeFolder(...folder);
+    },
     sync: (descriptor) => (synced.push(folders.get(descriptor) ?? ''), nodeDisk.sync(descriptor)),
   });
   await using(

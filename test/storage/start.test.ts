@@ -11,7 +11,7 @@ import {
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTick } from 'node:timers/promises';
-import { checkFile, fileStorage } from '../../dist/file/index.js';
+import { checkFile, fileImport, fileStorage } from '../../dist/file/index.js';
 import { commitOf } from './commit-line.js';
 import {
   batches,
@@ -22,12 +22,14 @@ import {
   fileWith,
   namesOf,
   petLine,
+  rex,
   sizeOf,
   tornTails,
+  unavailable,
   unusable,
   using,
 } from './scene.js';
-import { diskWith, unlocked } from '../support/disk.js';
+import { diskWith, systemError, unlocked } from '../support/disk.js';
 import { gate } from '../support/waiting.js';
 
 test('F2 commits whole lines after the last commit, and moves the torn rest to a file', async () => {
@@ -79,6 +81,15 @@ test('F2 never replaces the copy of an earlier torn tail', async () => {
   assert.deepEqual(tornTails(path).map(String), ['{"a']);
   await startAt(1);
   assert.deepEqual(tornTails(path).map(String), ['{"a', '{"b']);
+});
+
+test('F2 changes nothing and leaves no partial copy if the disk has no room for a torn tail', async () => {
+  const whole = `${batches(1)}{"id":2,"na`;
+  const path = fileWith(whole);
+  const disk = diskWith({ write: () => Promise.reject(systemError('ENOSPC')) });
+  await assert.rejects(fileStorage(path, { disk }), unusable);
+  assert.deepEqual(tornTails(path), []);
+  assert.equal(readFileSync(path, 'utf8'), whole);
 });
 
 test('F2 copies the torn tail of a file whose name is as long as the disk allows', async () => {
@@ -146,6 +157,18 @@ test('F2 refuses inserts after a hand-written pet with the greatest id', async (
     await expectUnready(storage);
     assert.equal((await storage.get(2n ** 63n - 1n))?.name, 'pet 1');
   });
+});
+
+test('C31 refuses a batch or an import of more pets than there are ids left', async () => {
+  const path = fileWith(petLine(1).replace('1', `${2n ** 63n - 2n}`));
+  const target = await fileImport(path, '0'.repeat(64));
+  await assert.rejects(target.add([rex, rex]), unavailable);
+  await target.close();
+  await using(path, async (storage) => {
+    await Promise.all([expectRefused(storage), expectRefused(storage)]);
+    await expectAdded(storage, 2n ** 63n - 1n);
+  });
+  assert.equal(await sizeOf(path), 2);
 });
 
 test('F2 keeps all pets of a file whose last commit record is broken', async () => {
