@@ -34,6 +34,20 @@ test('F1 writes a batch and its commit record by one write and one fdatasync', a
   assert.deepEqual(readFileSync(path), committed([lines]));
 });
 
+test('C48 writes waiting pets in batches of at most 8 MiB, so that a slow disk keeps the 8 s', async () => {
+  const written: number[] = [];
+  const disk = diskWith({
+    write: (descriptor, bytes) => (written.push(bytes.length), nodeDisk.write(descriptor, bytes)),
+  });
+  const long = { name: 'x'.repeat(3 * 2 ** 20), categoryId: 1n };
+  await using(
+    newPath(),
+    (storage) => Promise.all([long, long, long, long].map((draft) => storage.insert(draft))),
+    { disk },
+  );
+  assert.ok(Math.max(...written) <= 2 ** 23, `${written}`);
+});
+
 test('F1 shows a pet only after its fdatasync, and collects the next batch meanwhile', async () => {
   const disk = diskWith({});
   await using(

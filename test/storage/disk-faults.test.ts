@@ -91,6 +91,18 @@ test('F5 becomes ready without an insert once the disk has room', async (t) => {
   assert.equal((await checkFile(path)).animals, 1);
 });
 
+test('F5 tries a full disk once a second, however many inserts it has refused', async (t) => {
+  const { path, disk, storage } = await scene(t);
+  const timeouts = mockTimeouts(t);
+  disk.write = fail('ENOSPC');
+  for (let attempt = 0; attempt < 3; attempt++) await expectRefused(storage);
+  disk.write = nodeDisk.write;
+  timeouts.tick(1000);
+  timeouts.reset();
+  await storage.close();
+  assert.equal((await checkFile(path)).commits, 2, 'one of the pet, and an empty one');
+});
+
 /** Keeps the process alive, because the storage's timers do not. */
 function keepAlive(t: TestContext): void {
   const alive = setTimeout(() => undefined, patienceMs);
