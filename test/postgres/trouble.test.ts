@@ -4,8 +4,9 @@ import type { EventEmitter } from 'node:events';
 import { before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { atEnd } from '../support/at-end.js';
-import { notes } from '../storage/records.js';
-import { until } from '../support/waiting.js';
+import { notes, notesIn } from '../storage/records.js';
+import { mockTimeouts } from '../support/timers.js';
+import { gate, until } from '../support/waiting.js';
 import { migratePostgres } from '../../dist/postgres/index.js';
 import {
   newDatabase,
@@ -147,6 +148,10 @@ describe('a failed statement', { skip: withoutDatabase() }, () => {
 
   for (const [of, [warn]] of Object.entries({
     pets: trigger("RAISE WARNING 'hm'; RETURN NULL;", 'AFTER INSERT'),
+    'pets, outside PL/pgSQL,': trigger(
+      'PERFORM pg_terminate_backend(2147483647); RETURN NULL;',
+      'AFTER INSERT',
+    ),
     petstore_writers: trigger(
       "RAISE WARNING 'hm'; RETURN NEW;",
       'BEFORE INSERT OR UPDATE',
@@ -278,8 +283,9 @@ describe('/readyz before anything has failed', { skip: withoutServer() }, () => 
     'INSERT of keys revoked': revoked('INSERT', 'petstore_idempotency'),
     'a renamed table': renamed('petstore_pets'),
     'a renamed table of keys': renamed('petstore_idempotency'),
+    'a renamed table of records': renamed('petstore_records'),
   };
-  test('/readyz is 200 only while pets can be read, and added with a key', async (t) => {
+  test('/readyz is 200 only while pets and records can be read, and added with a key', async (t) => {
     const url = await newSchemaAt(await ownUrl());
     await migratePostgres(url);
     const schema = await linesOf(url, 'SELECT current_schema()');
@@ -289,6 +295,7 @@ describe('/readyz before anything has failed', { skip: withoutServer() }, () => 
        GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO looking`,
     );
     const storage = await open(t, Object.assign(new URL(url), { username: 'looking' }).href);
+    await notesIn(storage).opened;
     await storage.ready?.();
     for (const [what, [begin, end]] of Object.entries(troubles)) {
       await query(url, begin);
@@ -582,6 +589,23 @@ describe('outages in the log', { skip: withoutDatabase() }, () => {
     assert.equal(logged.length, 4);
   });
 
+  test('an outage ends in the log only after a second without a failure', async (t) => {
+    const { sql, storage, logged } = await openNew(t);
+    const timeouts = mockTimeouts(t);
+    const [begin, end] = renamed('petstore_pets');
+    for (let failure = 0; failure < 2; failure++) {
+      await sql(begin);
+      await assert.rejects(storage.get(1n), unavailable);
+      await sql(end);
+      if (failure === 0) await storage.get(1n);
+    }
+    timeouts.tick(1_000);
+    assert.deepEqual(logged, ['error the database cannot be read']);
+    await storage.get(1n);
+    timeouts.tick(1_000);
+    assert.deepEqual(logged.slice(1), ['info the database can be read again']);
+  });
+
   test('an outage of writing ends in the log only with a stored batch', async (t) => {
     const { sql, storage, logged } = await openNew(t);
     const since = performance.now();
@@ -647,6 +671,18 @@ const listenersOf = (...emitters: readonly EventEmitter[]) =>
   emitters.map((emitter) => events.map((event) => emitter.listenerCount(event)));
 
 describe('a storage on a pool of the caller', { skip: withoutDatabase() }, () => {
+  test('a connection whose setup gets no response is closed, not used again', async (t) => {
+    const pool = await poolOf(t, { max: 1 });
+    const connected = connectionsOf(pool);
+    let setups = 0;
+    intercept(pool, ({ text }, send) => {
+      if (!text.includes("'statement_timeout'") || setups++ > 0) return send();
+      throw Object.assign(new Error('no response'), { code: 'ETIMEDOUT' });
+    });
+    await open(t, pool);
+    assert.deepEqual([setups, connected()], [2, 2]);
+  });
+
   test('a closed storage removes its listeners from pool, clients and streams', async (t) => {
     const pool = await poolOf(t, { max: 5 });
     // All connections are older than the storage.
@@ -714,6 +750,37 @@ describe('long pets', { skip: withoutDatabase() }, () => {
       ids.push(...texts.map(idIn));
     }
     assertConsecutive(ids, 12);
+  });
+
+  test('a page of long pets that waits 5 s for another page is refused', async (t) => {
+    const pool = await poolOf(t);
+    const [longPage, release] = [gate(), gate()];
+    let shortPages = 0;
+    intercept(pool, async ({ text }, send) => {
+      if (text.includes('row_number')) {
+        longPage.open();
+        await release.opened;
+      }
+      const result = await send();
+      if (text.includes('string_agg')) shortPages++;
+      return result;
+    });
+    const storage = await open(t, pool);
+    await storage.insert({ ...rex, name: 'x'.repeat(20_000) });
+    shortPages = 0;
+    const first = storage.list({ limit: 100 });
+    await longPage.opened;
+    const second = assert.rejects(storage.list({ limit: 99 }), {
+      ...unavailable,
+      message: /long pages/,
+    });
+    await until('the second page to wait', () => shortPages === 2);
+    const later = performance.now() + 5_001;
+    t.mock.method(performance, 'now', () => later);
+    release.open();
+    await second;
+    assert.equal((await first).length, 1);
+    assert.equal((await storage.list({ limit: 100 })).length, 1);
   });
 
   test('a page accepts a pet rewritten by hand, and rejects a changed id', async (t) => {
