@@ -7,9 +7,10 @@ import { atEnd } from '../support/at-end.js';
 import { notes, notesIn } from '../storage/records.js';
 import { mockTimeouts } from '../support/timers.js';
 import { gate, until } from '../support/waiting.js';
-import { migratePostgres } from '../../dist/postgres/index.js';
+import { migratePostgres, postgresStorage } from '../../dist/postgres/index.js';
 import {
   newDatabase,
+  newSchema,
   newSchemaAt,
   ownUrl,
   query,
@@ -47,6 +48,7 @@ import {
   tom,
   unavailable,
   untilWaiting,
+  unusable,
 } from './scene.js';
 
 /**
@@ -671,6 +673,17 @@ const listenersOf = (...emitters: readonly EventEmitter[]) =>
   emitters.map((emitter) => events.map((event) => emitter.listenerCount(event)));
 
 describe('a storage on a pool of the caller', { skip: withoutDatabase() }, () => {
+  test('a storage that cannot be opened removes its listeners from the pool', async (t) => {
+    const [bare, broken] = [await newSchema(), await newDatabase()];
+    await query(broken, renamed('petstore_pets')[0]);
+    for (const url of [bare, broken]) {
+      const pool = await poolOf(t, { url });
+      const before = listenersOf(pool);
+      await assert.rejects(postgresStorage(pool), unusable);
+      assert.deepEqual(listenersOf(pool), before);
+    }
+  });
+
   test('a connection whose setup gets no response is closed, not used again', async (t) => {
     const pool = await poolOf(t, { max: 1 });
     const connected = connectionsOf(pool);
