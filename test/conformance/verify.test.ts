@@ -115,7 +115,7 @@ test('verify reports as JSON, JUnit and Markdown', async (t) => {
 });
 
 test('verify --format junit prints well-formed XML for any characters of a response', async (t) => {
-  const body = `[<a href="b" c='d'>&amp;]]>\r\n\n\u0000\u001b\ufffe😀`;
+  const body = `[<a href="b" c='d'>&amp;]]>\t\r\n\n\u0000\u001b\ufffe😀`;
   const url = await startWrong(t, {
     response: (bytes, request) =>
       request.startsWith('GET /v1/pets')
@@ -194,9 +194,11 @@ test('verify reads the key from PETSTORE_KEY or from a file', async (t) => {
 
   const file = join(mkdtempSync(join(tmpdir(), 'petstore-key-')), 'key');
   t.after(() => rmSync(dirname(file), { recursive: true }));
-  writeFileSync(file, `${key}\n`);
-  const byFile = await command([...args, '--key-file', file], { cwd: root });
-  assert.equal(byFile.code, 0, byFile.stderr);
+  for (const end of ['', '\n', '\r\n']) {
+    writeFileSync(file, key + end);
+    const byFile = await command([...args, '--key-file', file], { cwd: root });
+    assert.equal(byFile.code, 0, byFile.stderr);
+  }
 });
 
 test('verify exits with 3 and one line if no server responds', async () => {
