@@ -123,6 +123,8 @@ test('sends the status, headers and bytes of a Response that a handler returns',
   assert.equal((await petstore.fetch('http://any/gone')).status, 204);
   const zipped = await petstore.fetch('http://any/zipped');
   assert.equal(zipped.headers.get('content-encoding'), 'gzip');
+  // Otherwise the bytes would be `application/json`, the default of a reply.
+  assert.equal(zipped.headers.get('content-type'), 'application/octet-stream');
   assert.equal(String(gunzipSync(await zipped.arrayBuffer())), '<p>');
 });
 

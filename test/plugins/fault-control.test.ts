@@ -332,6 +332,9 @@ test('C82 the journal is bounded in items and in bytes', async (t) => {
   const items = big.requests();
   assert.ok(items.length > 100 && items.length < 150, `${items.length}`);
   assert.equal(items.at(-1)?.id, 300);
+  await big.reset();
+  await petstore.fetch(`http://any/v1/pets?${query}`, { headers: keyHeaders });
+  assert.equal(big.requests().length, 1, 'a reset frees the bytes');
 
   for (const journalSize of [-1, 1.5, 10_001, Number.NaN, Object('7')])
     assert.throws(() => faultsPlugin({ journalSize }), {
@@ -355,6 +358,10 @@ test('C40 C82 the journal never has an API key', async (t) => {
   await sendRequest(port, 'GET', '/v1/pets?k=kept%2Fin%3d%70arts', use(odd));
   await sendRequest(port, 'GET', `/v1/pets?k=${odd}`);
   await sendRequest(port, 'GET', `/v1/pets/${key}x`);
+  await sendRequest(port, 'GET', `/v1/pets?${made},${made}&a=x${key}`);
+  await sendRequest(port, 'GET', '/v1/pets?debug&unknown-key&a=5=unknown', noKey);
+  for (const authorization of ['bEARER one.used', 'Bearer   two.used'])
+    await sendRequest(port, 'GET', `/v1/pets?${authorization.slice(-8)}`, { authorization });
   const { body } = await sendRequest(port, 'GET', '/v1/requests');
   for (const text of [`"${key}`, `=${key}"`, `/${key}"`, made, odd, 'kept', 'parts'])
     assert.ok(!body.includes(text), `${text} in ${body}`);
@@ -369,6 +376,10 @@ test('C40 C82 the journal never has an API key', async (t) => {
       '/v1/pets?k=…',
       '/v1/pets?k=…',
       `/v1/pets/${key}x?`,
+      `/v1/pets?…,…&a=x${key}`,
+      '/v1/pets?debug&…&a=…',
+      '/v1/pets?…',
+      '/v1/pets?…',
     ],
   );
 });

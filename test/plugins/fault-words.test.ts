@@ -163,6 +163,7 @@ test('C84 extra and newstatus change each pet of a response, and not the store',
     ['extra,newstatus', '/v1/pets?limit=1', `[${pet(extra + status)}]`],
     ['extra', '/v1/pets/1', pet(extra)],
     ['newstatus,delay=1', '/v1/pets/1', pet(status)],
+    ['extra,delay=1,within', '/v1/pets/1', pet(extra)],
     ['extra', '/v1/pets?after=2', '[]'],
   ] as const)
     assert.equal((await get(port, fault, target)).body, expected, fault);

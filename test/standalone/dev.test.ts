@@ -70,6 +70,7 @@ describe('--dev', { concurrency: 4 }, () => {
       assert.ok(!server.log.some(({ msg }) => msg === 'request'));
 
       const six = await here.start('PETSTORE_API_KEYS= --dev --host :: --storage memory:');
+      assert.match(await banner(six), /http:\/\/\[::1\]:\d+\/v1\/pets'$/);
       assert.equal((await here.shell(await banner(six)).ended).code, 0);
     },
   );

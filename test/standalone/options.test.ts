@@ -180,6 +180,8 @@ describe('options', { concurrency: 4 }, () => {
     '--host nowhere.invalid --storage memory:': /nowhere\.invalid.*--host/,
     // a link-local address without its interface
     '--host fe80::1 --storage memory:': /^cannot listen on fe80::1 port 0: .*--host/,
+    // a link-local address with an interface that does not exist
+    '--host fe80::1%none --storage memory:': /^cannot listen on fe80::1%none port 0: .*--host/,
     // an incomplete database URL
     '--storage postgres://ann:secret@[': /^--storage is not a valid URL .* form postgres:/,
     // an unknown storage
