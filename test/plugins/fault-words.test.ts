@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { fileURLToPath } from 'node:url';
-import type { Plugin } from '../../dist/index.js';
+import { json, type Plugin } from '../../dist/index.js';
 import { faultsPlugin, faultWords } from '../../dist/plugins/faults.js';
 import { newCertificate } from '../support/certificate.js';
 import { patienceMs } from '../support/waiting.js';
@@ -17,6 +17,7 @@ import {
   firstPetJson,
   keyHeaders,
   petJson,
+  routePlugin,
   startLogged,
 } from '../support/scenes.js';
 
@@ -170,6 +171,24 @@ test('C84 extra and newstatus change each pet of a response, and not the store',
   assertError(await get(port, 'extra', '/v1/pets/9'), 404, 'not_found');
   const stored = await sendRequest(port, 'GET', '/v1/pets');
   assert.equal(stored.body, `[${pet('')},${pet('').replace('1', '2')}]`);
+});
+
+test('C84 extra changes JSON of a plugin, and no body of another type', async (t) => {
+  const plugins = [
+    faultsPlugin(),
+    routePlugin('/v1/json', () => json({ a: 1 })),
+    routePlugin('/v1/response', () => Response.json({ a: 1 })),
+    routePlugin('/v1/text', () => new Response('{"a":1}')),
+    routePlugin('/v1/empty', () => new Response(null, { status: 204 })),
+  ];
+  const { port } = await start(t, { plugins });
+  for (const [target, expected] of [
+    ['/v1/json', '{"a":1,"extra":"of no schema"}'],
+    ['/v1/response', '{"a":1,"extra":"of no schema"}'],
+    ['/v1/text', '{"a":1}'],
+    ['/v1/empty', ''],
+  ] as const)
+    assert.equal((await get(port, 'extra', target)).body, expected, target);
 });
 
 test('C23 C84 extra keeps every digit of an int64 and every character of a name', async (t) => {
@@ -380,6 +399,13 @@ test('C86 GET shows the seed and the draws, and PUT of this text changes nothing
   assert.equal(put.body, body);
   again += await meetings(port, 20);
   assert.equal(again, first);
+
+  // After the largest number of draws, the count begins anew, so that PUT still accepts it.
+  await setRules(port, { rules: [{ fault: 'status=503,share=.5', drawn: 4_294_967_295 }] });
+  assert.equal((await get(port, 'share=1.0,delay=0')).status, 200);
+  await get(port, '');
+  const { body: last } = await sendRequest(port, 'GET', '/v1/faults');
+  assert.equal(JSON.parse(last).rules[0].drawn, 0);
 });
 
 test('C86 a share of a header counts the requests with such a header', async (t) => {

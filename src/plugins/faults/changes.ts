@@ -67,10 +67,13 @@ export function withRetryAfter(reply: Reply, value: string, now: number): Reply 
   return { ...reply, headers: [...others, ...added] };
 }
 
+const jsonType = /^application\/json *(?:;|$)/i;
+
 /** Returns a reply whose JSON objects have another member: the body, or the items of its array. */
 export function withMember(reply: Reply, name: string, value: string): Reply {
-  const { status, body, contentType } = reply;
-  if (body === undefined || contentType !== undefined || status < 200 || status > 299) return reply;
+  const { status, body, contentType = 'application/json' } = reply;
+  if (body === undefined || !jsonType.test(contentType) || status < 200 || status > 299)
+    return reply;
 
   const changed = (object: JsonValue) =>
     object instanceof Map ? new Map([...object, [name, value]]) : object;
