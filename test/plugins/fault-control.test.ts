@@ -254,6 +254,9 @@ test('C82 a request is in the journal while it is in flight, and cut if its clie
   await until('the end', async () => (await only())?.ms !== undefined);
   const ended = (await only()) ?? assert.fail();
   assert.deepEqual([ended.status, ended.cut, ended.fault], [undefined, true, 'delay=30000']);
+  // The order in which the members are set is another one.
+  const names = ['id', 'time', 'method', 'path', 'route', 'key'];
+  assert.deepEqual(Object.keys(ended), [...names, 'fault', 'cut', 'replayed', 'ms']);
 });
 
 test('C82 a client that closes its sending side has a whole response in the journal', async (t) => {
@@ -444,6 +447,9 @@ test('C83 set, rules, requests and reset control the petstore that uses the plug
   assert.deepEqual(statuses({}), [503, 201]);
   assert.deepEqual(statuses({ status: 201, method: 'POST' }), [201]);
   assert.deepEqual(statuses({ fault: 'status' }), [503]);
+  // The items are copies, so a test cannot change the journal.
+  for (const item of faults.requests()) Object.assign(item, { status: 0 });
+  assert.deepEqual(statuses({}), [503, 201]);
 
   await faults.reset();
   assert.deepEqual([storage.size, faults.rules(), faults.requests()], [0, [], []]);
