@@ -44,7 +44,9 @@ test('metrics count and time requests by method, route and status, never by path
     ['GET /secret-path', 404],
     ['GET /v1/pets?secret=1', 200],
     ['GET /v1/pets', 401, { authorization: 'Bearer secret-key' }],
-    ['PROPFIND /v1/pets', 405],
+    ...['PUT', 'PATCH', 'DELETE', 'PROPFIND'].map((name) => [`${name} /v1/pets`, 405] as const),
+    ['HEAD /v1/pets', 200],
+    ['OPTIONS /v1/pets', 204],
     ['SECRET /', 501],
     ['GET /metrics', 200],
   ] as const)
@@ -57,7 +59,9 @@ test('metrics count and time requests by method, route and status, never by path
     ['GET', 'none', '404', 1],
     ['GET', '/v1/pets', '200', 1],
     ['GET', '/v1/pets', '401', 1],
-    ['other', '/v1/pets', '405', 1],
+    ...['PUT', 'PATCH', 'DELETE', 'other'].map((method) => [method, '/v1/pets', '405', 1] as const),
+    ['HEAD', '/v1/pets', '200', 1],
+    ['OPTIONS', '/v1/pets', '204', 1],
     ['other', 'none', '501', 1],
     ['GET', '/metrics', '200', 1],
   ] as const)
@@ -161,6 +165,8 @@ test('C88 metrics with a registry count only requests without a store', async (t
   const list = { method: 'GET', route: '/v1/pets' };
   assert.equal(value('http_requests_total', { ...list, status: '200' }), undefined);
   assert.equal(value('http_requests_total', { ...list, status: '401' }), 1);
+  // The owner of the registry may collect the metrics of the process.
+  assert.equal(value('process_cpu_user_seconds_total'), undefined);
 });
 
 test('--plugin metrics serves metrics, or exits with 2 and one line without its library', async (t) => {

@@ -98,6 +98,17 @@ test('an invalid order, or one of an unknown pet, is 400 and names each wrong fi
   ]);
 });
 
+test('C60 an order with over 65,536 values is 400', async (t) => {
+  const { port } = await startWithPet(t, { maxBodyBytes: 2 ** 20 });
+  const withValues = (count: number) => ({
+    body: `{"petId":1,"quantity":1,"more":[${'1,'.repeat(count - 1)}1]}`,
+  });
+  await expectResponses(port, [
+    [place, 201, withValues(65_000)],
+    [place, '400 invalid_json', withValues(65_537)],
+  ]);
+});
+
 test('orders are stored in a file next to that of the pets, and survive restarts', async (t) => {
   const storagePath = newPath();
   const first = await startWithPet(t, { storage: await fileStorage(storagePath) });
