@@ -35,7 +35,8 @@ describe('plugins', { concurrency: 4 }, () => {
   testInFolder(
     'loads several plugins by path, file URL, and package of the working folder',
     {
-      'one.cjs': named('/one'),
+      // In a URL, these characters would have a meaning.
+      'one%20#1.cjs': named('/one'),
       'two.cjs': named('/two'),
       // A package as npm installs it.
       'node_modules/@some/plugin/index.js': named('/three'),
@@ -44,13 +45,13 @@ describe('plugins', { concurrency: 4 }, () => {
     async (here) => {
       const url = pathToFileURL(here.at('two.cjs')).href;
       const server = await here.start(
-        `PETSTORE_PLUGINS=./nowhere.js --storage memory: --plugin ./one.cjs --plugin=${url} --plugin @some/plugin`,
+        `PETSTORE_PLUGINS=./nowhere.js --storage memory: --plugin ./one%20#1.cjs --plugin=${url} --plugin @some/plugin`,
       );
       for (const path of ['/one', '/two', '/three'])
         assert.equal(await server.status(path), 200, path);
 
       // The variable is a comma-separated list.
-      const PETSTORE_PLUGINS = ` ./one.cjs, ${here.at('two.cjs')},`;
+      const PETSTORE_PLUGINS = ` ./one%20#1.cjs, ${here.at('two.cjs')},`;
       const other = await here.start('--storage memory:', { PETSTORE_PLUGINS });
       for (const path of ['/one', '/two']) assert.equal(await other.status(path), 200, path);
     },

@@ -278,6 +278,9 @@ describe('the value in a message', { concurrency: 4 }, () => {
   testRefusal(['--plugin', 'https://ann:secret@a.example/p.mjs'], /"https:\/\/…@a\.example/);
   testRefusal('verify http://ann:secret@127.0.0.1:1 --key x', /"http:\/\/…@127\.0\.0\.1:1"/);
   testRefusal(['verify', 'http://127.0.0.1:1', '--key', 'a secret'], /^--key must be an API key/);
+  // Only a joined value may begin with two dashes.
+  testRefusal(['verify', 'http://127.0.0.1:1', '--key=--a secret'], /^--key must be an API key/);
+  testRefusal(['verify', 'http://127.0.0.1:1', '--key', '--a'], /^flag --key needs a value/);
   for (const text of ['secret\nother\n', 'secret \n', 'secret\n\n'])
     testRefusal(
       'verify http://127.0.0.1:1 --key-file key',
