@@ -21,6 +21,8 @@ export async function readAndDestroy(
   let stream: Readable | undefined;
   try {
     stream = open();
+    // A stream that was aborted before emits its error after the reading has failed.
+    stream.on('error', () => undefined);
     return await readAll(stream, maxBytes, closeEmitter);
   } catch (cause) {
     throw isPetstoreError(cause) ? cause : bodyBroken(cause);

@@ -341,21 +341,44 @@ test('C69 handler sends the other responses of a tick if a framework throws', as
   assert.deepEqual(statuses.sort(), [200, 500]);
 });
 
-test('handler does not wait for the body of a client that left during a slow key check', async (t) => {
-  const statuses: number[] = [];
-  const port = await embed(t, undefined, {
-    keys: async () => sleep(30, 'somebody'),
-    plugins: [(host) => host.onReply(({ status }) => statuses.push(status))],
-  });
-  const client = await connectTo(
-    t,
-    { port },
-    requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 1000'] }),
-  );
-  await sleep(10);
+/** Serves `handler` to a client that leaves while its key is verified; returns what is reported. */
+async function leaveDuringKeyCheck(t: TestContext, request: string) {
+  const { keys, verifying, unblock } = blockedKeys();
+  const { options, reports } = delayingUntilGone();
+  const closed = gate();
+  const watch = (handler: Petstore['handler']): RequestListener => {
+    return (each, response) => handler(each, response.once('close', closed.open));
+  };
+  const client = await connectTo(t, { port: await embed(t, watch, { keys, ...options }) }, request);
+  await verifying;
   client.destroy();
-  await sleep(80);
-  assert.deepEqual(statuses, [400]);
+  await closed.opened;
+  unblock();
+  await until('the report', () => reports.length > 0);
+  return reports;
+}
+
+/** Returns options with a plugin that delays each request until its client is gone. */
+function delayingUntilGone() {
+  const reports: unknown[] = [];
+  const plugin: Plugin = ({ around, onReply }) => {
+    around(async ({ onAbandoned }, next) => {
+      await new Promise<void>(onAbandoned);
+      return next();
+    });
+    onReply(({ status, cut }) => reports.push([status, cut]));
+  };
+  return { options: { plugins: [plugin] }, reports };
+}
+
+test('handler does not wait for the body of a client that left during a slow key check', async (t) => {
+  const request = requestBytes('POST', '/v1/pets', { headers: ['Content-Length: 1000'] });
+  assert.deepEqual(await leaveDuringKeyCheck(t, request), [[400, 'client']]);
+});
+
+test('C53 C90 handler ends the delay of a client that left before, and reports the cut', async (t) => {
+  const reports = await leaveDuringKeyCheck(t, requestBytes('GET', '/v1/pets'));
+  assert.deepEqual(reports, [[200, 'client']]);
 });
 
 test('fetch, handler, listen and close work unbound, and close can be called repeatedly', async (t) => {
@@ -448,6 +471,19 @@ test('listen rejects a port in use, an invalid port, and any port once the petst
   await refusal;
   for (const each of [0, port]) await assert.rejects(listen({ port: each }), unavailable);
   await assert.rejects(Client.connect(own), { code: 'ECONNREFUSED' });
+});
+
+test('listen rejects and leaves no port open if close is called while a port opens', async (t) => {
+  const ports = () =>
+    process.getActiveResourcesInfo().filter((name) => name === 'TCPServerWrap').length;
+  const before = ports();
+  const { listen, close } = create(t);
+  const refusal = assert.rejects(listen({ port: 0, host: 'localhost' }), { code: 'unavailable' });
+  // Only promises, so that the lookup of the host begins and cannot end.
+  for (let count = 0; count < 50; count++) await undefined;
+  await close();
+  await refusal;
+  assert.equal(ports(), before);
 });
 
 test('two hundred petstores in one process leave no handle, no listener and no output', async (t) => {
@@ -549,6 +585,27 @@ test('fetch accepts strings, URLs and init as the platform’s fetch does', asyn
   ] as const)
     assert.equal((await verifying).status, status);
   await assert.rejects(fetch('/v1/pets'), TypeError);
+});
+
+test('C53 C90 fetch ends a request that was aborted during a slow key check, and reports the cut', async (t) => {
+  for (const [init, expected] of [
+    [{ headers: keyHeaders }, [200, 'client']],
+    // The body fails before it is read.
+    [adding, [400, 'client']],
+  ] as const) {
+    const { keys, verifying, unblock } = blockedKeys();
+    const { options, reports } = delayingUntilGone();
+    const { fetch } = create(t, { keys, ...options });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const aborted = assert.rejects(fetch(target, { ...init, signal }), { name: 'AbortError' });
+    await verifying;
+    controller.abort();
+    await aborted;
+    unblock();
+    await until('the report', () => reports.length > 0);
+    assert.deepEqual(reports, [expected]);
+  }
 });
 
 test('fetch leaves no listener on the signal of a request', async (t) => {
