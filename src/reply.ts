@@ -116,9 +116,11 @@ export function replyTo(error: PetstoreError): Reply {
   const checked = isOurs ? headers : checkHeaders(headers);
 
   const meaning = meaningOf(code);
+  // An error may have a time of its own, and a second value would make both invalid.
+  const hasTime = checked.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'retry-after');
   const reply = {
     status,
-    headers: meaning?.isRetryable ? [...checked, 'Retry-After', '1'] : checked,
+    headers: meaning?.isRetryable && !hasTime ? [...checked, 'Retry-After', '1'] : checked,
     body: asByteString(body),
     endsConnection: meaning?.endsConnection === true,
   };

@@ -104,7 +104,12 @@ export interface Deprecation {
 
 /** True if a route is no longer served at `now`, in milliseconds since the epoch (C35). */
 export function isGone(deprecation: Deprecation | undefined, now: number): boolean {
-  return deprecation !== undefined && now >= deprecation.sunset + 1000;
+  return deprecation !== undefined && now >= 1000 * (wholeSeconds(deprecation.sunset) + 1);
+}
+
+/** Returns the seconds of a time in milliseconds, because the headers of C33 have no fractions. */
+function wholeSeconds(milliseconds: number): number {
+  return Math.floor(milliseconds / 1000);
 }
 
 /** An operation whose handler returns checked replies. */
@@ -304,7 +309,7 @@ function resourceOf(route: CheckedRoute): Resource {
     // RFC 9745, RFC 8594, RFC 5829.
     headers: deprecation && [
       'Deprecation',
-      `@${deprecation.since / 1000}`,
+      `@${wholeSeconds(deprecation.since)}`,
       'Sunset',
       new Date(deprecation.sunset).toUTCString(),
       'Link',

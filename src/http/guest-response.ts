@@ -295,7 +295,8 @@ function isSameName(name: string, other: string): boolean {
 
 /** True if the header at `at` also occurs before, because a plugin added it again. */
 function isRepeated(headers: readonly string[], at: number): boolean {
-  for (let i = 0; i < at; i += 2) if (headers[i] === headers[at]) return true;
+  const name = headers[at] ?? '';
+  for (let i = 0; i < at; i += 2) if (isSameName(name, headers[i] ?? '')) return true;
   return false;
 }
 

@@ -140,6 +140,15 @@ describe('C69 the response of the host', () => {
     assert.deepEqual(headers.get('vary'), ['A, B']);
   });
 
+  test('C69 sends a header that several plugins add, in any letter case of its name', async (t) => {
+    const plugins: readonly Plugin[] = ['x-note', 'X-Note', 'X-NOTE'].map(
+      (name) => (host) => host.addHeaders(() => [name, name]),
+    );
+    const port = await serveBehind(t, () => undefined, { plugins });
+    const { headers } = await sendRequest(port, 'GET', '/v1/pets');
+    assert.deepEqual(headers.get('x-note'), ['x-note', 'X-Note', 'X-NOTE']);
+  });
+
   test('C69 adds to the list headers of the host, and replaces its other headers', async (t) => {
     let hostHeaders: Readonly<Record<string, string | readonly string[]>> = {};
     const port = await serveBehind(

@@ -81,13 +81,18 @@ test('requires a key only for plugin routes at and below /v1, and adds HEAD, OPT
 });
 
 test('responds with the error and headers that a plugin’s handler throws', async (t) => {
-  const headers = ['Retry-After', '7'];
-  const limited = new PetstoreError('too_many_requests', 'Later.', { headers });
-  const { port } = await startWith(
-    t,
-    routePlugin('/limited', () => Promise.reject(limited)),
-  );
-  await expectResponse(port, 'GET /limited', '429 too_many_requests', {}, { 'Retry-After': '7' });
+  const errors = [
+    new PetstoreError('too_many_requests', 'Später.', { headers: ['Retry-After', '7'] }),
+    // One value in place of the 1 of the server, because Retry-After is not a list.
+    new PetstoreError('unavailable', '後で', { headers: ['retry-after', '7'] }),
+  ];
+  const plugins = errors.map((error) => routePlugin(`/${error.code}`, () => Promise.reject(error)));
+  for (const sendRequest of await everyTransport(t, await start(t, { plugins })))
+    for (const { code, message, status } of errors) {
+      const response = await sendRequest(`/${code}`);
+      assert.deepEqual([response.status, response.headers.get('Retry-After')], [status, '7']);
+      assert.deepEqual(await response.json(), { code, message, status });
+    }
   const split = { headers: ['X-A', 'a\r\nX-B: b'] };
   assert.throws(() => new PetstoreError('too_many_requests', 'Later.', split), TypeError);
 });
@@ -779,11 +784,13 @@ test('sends a reply of which a wrapper has changed only the value of a header', 
 test('serves a deprecated route of a plugin until its sunset', async (t) => {
   let now = Date.UTC(2027, 0, 1);
   const handler = () => okReply('1');
+  // The headers have whole seconds (RFC 9745, RFC 8594).
+  const [since, sunset] = [Date.UTC(2026, 0, 1) + 1, now + 5_999];
   const plugin: Plugin = ({ route }) =>
     route({
       path: '/v1/old',
       methods: { GET: { handler } },
-      deprecation: { since: Date.UTC(2026, 0, 1), sunset: now + 5_000, successor: '/v1/new' },
+      deprecation: { since, sunset, successor: '/v1/new' },
     });
   const { port } = await start(t, { clock: () => now, plugins: [plugin] });
   await expectResponse(
