@@ -65,7 +65,7 @@ export interface ResolvedOptions {
   readonly isolate: boolean;
   /** The path of `baseUrl` without a slash at its end; undefined if there is no `baseUrl`. */
   readonly basePath: string | undefined;
-  /** The base URLs for the OpenAPI document, production first. */
+  /** The base URLs for the OpenAPI document without a slash at their end, production first. */
   readonly baseUrls: readonly string[];
 }
 
@@ -139,9 +139,14 @@ export function resolveOptions(
     plugins,
     log: safeLog(log),
     maxBodyBytes,
-    basePath: baseUrl && new URL(baseUrl).pathname.replace(/\/+$/, ''),
-    baseUrls: [baseUrl, stagingBaseUrl].filter((url) => url !== undefined),
+    basePath: baseUrl && withoutSlash(new URL(baseUrl).pathname),
+    baseUrls: [baseUrl, stagingBaseUrl].filter((url) => url !== undefined).map(withoutSlash),
   };
+}
+
+/** Removes slashes from the end of a URL, because tools append paths that begin with a slash. */
+function withoutSlash(url: string): string {
+  return url.replace(/\/+$/, '');
 }
 
 /** Returns the options of an isolated store, with a storage and clocks of its own (C88). */

@@ -249,7 +249,9 @@ test('C56 lists the production, staging and relative servers in the document', a
     [{ baseUrl }, [baseUrl, '/v1']],
     [{ stagingBaseUrl }, [stagingBaseUrl, '/v1']],
     [{ stagingBaseUrl, baseUrl }, [baseUrl, stagingBaseUrl, '/v1']],
-    [{ baseUrl: shop }, [shop, '/shop/v1']],
+    // Tools append a path such as /pets, and a path with two slashes is a 404 (C11).
+    [{ baseUrl: shop }, ['https://api.example.com/shop/v1', '/shop/v1']],
+    [{ stagingBaseUrl: 'http://a.example/' }, ['http://a.example', '/v1']],
   ] as const) {
     const { servers } = await newDocument(t, options);
     assert.deepEqual(
