@@ -128,6 +128,16 @@ test('sends the status, headers and bytes of a Response that a handler returns',
   assert.equal(String(gunzipSync(await zipped.arrayBuffer())), '<p>');
 });
 
+test('sends the bytes of a Response that are not UTF-8 by port, handler and fetch', async (t) => {
+  const bytes = Uint8Array.of(0, 128, 255);
+  const plugins = [routePlugin('/bytes', () => new Response(bytes))];
+  for (const sendRequest of await everyTransport(t, await start(t, { plugins }))) {
+    const response = await sendRequest('/bytes');
+    assert.equal(response.headers.get('Content-Type'), 'application/octet-stream');
+    assert.deepEqual(new Uint8Array(await response.arrayBuffer()), bytes);
+  }
+});
+
 test('sends the Response of a fetch with the framing of the petstore and each Set-Cookie', async (t) => {
   const cookies = ['a=1', 'b=2; Expires=Thu, 01 Jan 2099 00:00:00 GMT'];
   const upstream = await serve(t, ({ url }, response) => {
