@@ -164,6 +164,27 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   );
 }
 
+testInFolder(
+  'a test file that exits before its end ends the processes that it started',
+  {
+    pids: '',
+    'exit.test.mjs': `import { appendFileSync } from 'node:fs';
+    import { StartedProcess } from ${JSON.stringify(import.meta.resolve('./support/process.js'))};
+    const args = ['-e', 'setInterval(() => undefined, 1_000)'];
+    appendFileSync('pids', String(new StartedProcess(process.execPath, args, { cwd: '.' }).pid));
+    process.exit(1);`,
+  },
+  async (here, t) => {
+    const runner = new StartedProcess(process.execPath, ['--test', 'exit.test.mjs'], {
+      cwd: here.path,
+    });
+    await runner.ended;
+    const pid = Number(here.read('pids'));
+    atEnd(t, () => void (isAlive(pid) && process.kill(pid, 'SIGKILL')));
+    await until('the end of the process', () => !isAlive(pid));
+  },
+);
+
 /** True if a process runs. A zombie (Z) has ended. */
 function isAlive(pid: number): boolean {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });

@@ -67,6 +67,11 @@ async function endAll(signal: NodeJS.Signals): Promise<void> {
   process.kill(process.pid, signal);
 }
 
+// A file may also end by an error, such as that of writing to a runner that has ended.
+process.once('exit', () => {
+  for (const each of living) each.signal('SIGKILL');
+});
+
 /** A running process, and its output so far. */
 export class StartedProcess {
   readonly child: ChildProcess;
