@@ -645,10 +645,12 @@ export function causesOf(sent: string): readonly string[] {
   return ['P3', 'S1', ...(petPath === undefined ? [] : ['C34'])];
 }
 
-/** Returns the mismatch for a request that got no whole response. */
+/** Returns the mismatch for a request that got no whole response. It breaks P3 if one began. */
 export function toMismatch(error: NoResponse, sent = error.sent): Mismatch {
-  const exchange = { sent, came: error.came };
-  return new Mismatch(exchange, 'a whole response', { came: error.message }, causesOf(sent));
+  const { came, message } = error;
+  const breaks = came.startsWith('HTTP/') ? 'P3' : undefined;
+  const exchange = { sent, came };
+  return new Mismatch(exchange, 'a whole response', { came: message }, causesOf(sent), breaks);
 }
 
 /**

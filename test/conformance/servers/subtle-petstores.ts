@@ -218,20 +218,18 @@ export const subtlePetstores: readonly WrongPetstore[] = [
       headers: { ...reply.headers, 'Content-Type': 'application/json; charset=iso-8859-1' },
     })),
   ),
-  // If only some responses were cut off, their number would decide which rule fails first.
-  wrong(
-    'P3',
-    'closes the connection in the middle of each response to an added pet',
-    (petstore) => ({
+  wrong('P3', 'closes the connection in the middle of each 40th response', (petstore) => {
+    let count = 0;
+    return {
       write: (response, reply, method) => {
-        if (reply.status !== 201)
+        if (++count % 40 !== 0)
           return PlainPetstore.prototype.write.call(petstore, response, reply, method);
         response.socket?.end(
-          'HTTP/1.1 201 X\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n',
+          `HTTP/1.1 ${reply.status} X\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n`,
         );
       },
-    }),
-  ),
+    };
+  }),
   wrong(
     'C20',
     'accepts true as a name',

@@ -22,10 +22,12 @@ const with400In = (status: 408 | 413 | 431 | 501): Fault => ({
           .replace(`"status":${status}`, '"status":400')
       : bytes,
 });
-/** The bytes of a response to a malformed request, after which the connection stays open. */
+
+/** A response to a malformed request that does not end the connection. */
 const badRequest =
   'HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 57\r\n\r\n' +
   '{"code":"bad_request","message":"malformed","status":400}';
+
 /** Returns a fault that removes a header from responses. */
 export const withoutHeader = (name: string): Fault =>
   inResponses(new RegExp(`^${name}: .*\r\n`, 'gim'), '');
