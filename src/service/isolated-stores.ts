@@ -95,7 +95,9 @@ export class IsolatedStores implements PetstoreService {
   }
 
   get watchesEnds(): boolean {
-    return this.#base.watchesEnds;
+    if (this.#base.watchesEnds) return true;
+    for (const { service } of this.#stores.values()) if (service.watchesEnds) return true;
+    return false;
   }
 
   get isStopping(): boolean {

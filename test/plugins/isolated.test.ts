@@ -85,6 +85,22 @@ test('C88 a plugin sees each response and its end once', async (t) => {
   );
 });
 
+test('C88 a plugin sees the ends of responses if it watches only those of one store', async (t) => {
+  const ends: unknown[] = [];
+  const watching: Plugin = ({ onResponseEnd, isolatedKey }) => {
+    if (isolatedKey === 'key-1') onResponseEnd(({ isWhole }) => void ends.push(isWhole));
+  };
+  const { petstore, port } = await startIsolated(t, { plugins: [watching] });
+  for (const key of ['a', 'b']) await sendRequest(port, 'GET', '/v1/pets', as(key));
+  await until('the end over the port', () => ends.length === 1);
+  for (const key of ['a', 'b']) {
+    const headers = { Authorization: `Bearer ${key}` };
+    await (await petstore.fetch('http://any/v1/pets', { headers })).text();
+  }
+  await until('the end of the fetch', () => ends.length === 2);
+  assert.deepEqual(ends, [true, true]);
+});
+
 test('C88 each key has a clock of its own, which Date and the sunset follow', async (t) => {
   for (const nodeInterface of ['auto', 'documented'] as const) {
     const running = await startIsolated(t);
