@@ -139,13 +139,13 @@ export function resolveOptions(
     plugins,
     log: safeLog(log),
     maxBodyBytes,
-    basePath: baseUrl && withoutSlash(new URL(baseUrl).pathname),
-    baseUrls: [baseUrl, stagingBaseUrl].filter((url) => url !== undefined).map(withoutSlash),
+    basePath: baseUrl && withoutSlashAtEnd(new URL(baseUrl).pathname),
+    baseUrls: [baseUrl, stagingBaseUrl].filter((url) => url !== undefined).map(withoutSlashAtEnd),
   };
 }
 
-/** Removes slashes from the end of a URL, because tools append paths that begin with a slash. */
-function withoutSlash(url: string): string {
+/** Removes slashes at the end of a URL or path, because paths that begin with one follow. */
+function withoutSlashAtEnd(url: string): string {
   return url.replace(/\/+$/, '');
 }
 

@@ -116,11 +116,13 @@ export function replyTo(error: PetstoreError): Reply {
   const checked = isOurs ? headers : checkHeaders(headers);
 
   const meaning = meaningOf(code);
-  // An error may have a time of its own, and a second value would make both invalid.
-  const hasTime = checked.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'retry-after');
+  // An error may have its own Retry-After, and two values would not be valid.
+  const hasRetryAfter = checked.some(
+    (text, at) => at % 2 === 0 && text.toLowerCase() === 'retry-after',
+  );
   const reply = {
     status,
-    headers: meaning?.isRetryable && !hasTime ? [...checked, 'Retry-After', '1'] : checked,
+    headers: meaning?.isRetryable && !hasRetryAfter ? [...checked, 'Retry-After', '1'] : checked,
     body: asByteString(body),
     endsConnection: meaning?.endsConnection === true,
   };

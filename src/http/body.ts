@@ -21,7 +21,7 @@ export async function readAndDestroy(
   let stream: Readable | undefined;
   try {
     stream = open();
-    // A stream that was aborted before emits its error after the reading has failed.
+    // If the stream was aborted before, it emits its error once `readAll` has ended.
     stream.on('error', () => undefined);
     return await readAll(stream, maxBytes, closeEmitter);
   } catch (cause) {

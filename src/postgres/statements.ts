@@ -400,7 +400,7 @@ END`)} AS last_id,
     const bytesSoFar = `pg_catalog.sum(${plus(bytes, '1')})
     OVER (ORDER BY id ROWS UNBOUNDED PRECEDING)`;
     const position = 'pg_catalog.row_number() OVER (ORDER BY id)';
-    const adopted = countOf(`pg_catalog.unnest(${list('$3', 'int8')}) AS ids (id)`);
+    const adoptedCount = countOf(`pg_catalog.unnest(${list('$3', 'int8')}) AS ids (id)`);
 
     return {
       counter,
@@ -422,8 +422,8 @@ FROM ${counters} WHERE ${equal('name', text('$1'))}`,
   RETURNING id
 )
 SELECT ${text(`CASE
-  WHEN ${equal(countOf('stored'), adopted)} THEN last_id
-  ELSE ${raise(countOf('stored'), ' rows kept of ', adopted)}
+  WHEN ${equal(countOf('stored'), adoptedCount)} THEN last_id
+  ELSE ${raise(countOf('stored'), ' rows kept of ', adoptedCount)}
 END`)} AS last_id FROM taken`,
 
       selectOne: `SELECT ${digits}, json FROM ${rows} ${equal('id', int8('$1'))}`,

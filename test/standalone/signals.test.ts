@@ -156,6 +156,7 @@ describe('the shutdown', { concurrency: 8 }, () => {
 
   for (const [signal, drain] of [
     ['SIGTERM', ''],
+    ['SIGINT', ''],
     ['SIGTERM', ' --drain 30'],
     ['SIGINT', ' --drain 30'],
   ] as const) {
