@@ -254,7 +254,7 @@ test('C82 a request is in the journal while it is in flight, and cut if its clie
   await until('the end', async () => (await only())?.ms !== undefined);
   const ended = (await only()) ?? assert.fail();
   assert.deepEqual([ended.status, ended.cut, ended.fault], [undefined, true, 'delay=30000']);
-  // The order in which the members are set is another one.
+  // The members have the order of the document, whenever they were set.
   const names = ['id', 'time', 'method', 'path', 'route', 'key'];
   assert.deepEqual(Object.keys(ended), [...names, 'fault', 'cut', 'replayed', 'ms']);
 });
